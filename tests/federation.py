@@ -11,7 +11,7 @@ from flwr.app import Context, Message
 from grid import InProcessGrid
 from sklearn.base import BaseEstimator
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
+from fedkd_flwr.clients import FedCTClient, Party
 from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.public import Preprocessor, PublicSet
 from fedkd_flwr.data.schema import Column, Schema
@@ -20,7 +20,6 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 from fedkd_flwr.wire.records import open_instruction, reply_record
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -104,48 +103,9 @@ def fedct_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
     return InProcessGrid(handler([FedCTClient(p) for p in members], first), [{}] * len(members), **keywords)
 
 
-def quick_fedct(**keywords: Any) -> FedCT:
-    """Return a FedCT that waits for nobody."""
-    stop = keywords.pop("stop_when_converged", True)
-    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, node_deadline_s=0.3, stop_when_converged=stop)
-    return FedCT(config=config, public=public_set(), **keywords)
-
-
-def run_fedct(members: list[Party], *, rounds: int = 3, **settings: Any) -> tuple[FedCT, Any, InProcessGrid]:
-    """Run it with these parties; return it with what it returned and the grid."""
-    grid = fedct_grid(members, **{k: settings.pop(k) for k in ("order", "tamper", "first_node_id") if k in settings})
-    config = FedCTConfig(**{"seed": 1, "nodes_stable_s": 1e-6, "steps_per_round": 20, **settings})
-    strategy = FedCT(config=config, public=public_set())
-    result = strategy.start(grid, num_rounds=rounds)
-    return strategy, result, grid
-
-
 def codes(record: RunRecord, server_round: int = 1) -> dict[str, str]:
     """Return why each party was left out of a round."""
     return {r.party: r.code for r in record.rounds[server_round - 1].rejected}
-
-
-def fedkt_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
-    first = keywords.get("first_node_id", 1000)
-    return InProcessGrid(handler([FedKTClient(p) for p in members], first), [{}] * len(members), **keywords)
-
-
-def fedkt(*, minimum: int = 2, public: PublicSet | None = None, **settings: Any) -> FedKT:
-    """Return a FedKT that waits for nobody, with trees and test rows."""
-    return FedKT(
-        min_train_nodes=minimum,
-        config=FedKTConfig(**{"seed": 1, "nodes_stable_s": 1e-6, **settings}),
-        public=public if public is not None else public_set(),
-        final_model=model,
-        test=rows(80, seed=5),
-    )
-
-
-def run_fedkt(members: list[Party], *, order: Any = None, **settings: Any) -> tuple[FedKT, InProcessGrid]:
-    """Run it with these parties; return it with the grid."""
-    strategy, grid = fedkt(**settings), fedkt_grid(members, order=order)
-    strategy.start(grid)
-    return strategy, grid
 
 
 def held_by_server(client: Any, arrays: list[np.ndarray], config: dict[str, Any]) -> Any:

@@ -14,7 +14,6 @@ ORACLE = json.loads((Path(__file__).parent / "oracles" / "privacy.json").read_te
 # the "long list" of orders in PATE 2018's rdp_cumulative.py
 LONG = np.concatenate([np.arange(2, 101, 0.5), np.logspace(math.log10(100), math.log10(500), 100)])
 THREE = [[12, 2, 1], [9, 5, 1], [7, 7, 1], [20, 0, 0], [6, 5, 4]]
-ORDERS = np.array([0.5, 1.0, 3.0, 17.0, 120.0])
 ODD_COUNTS = {
     "gap": [[1000, 0]],
     "far": [[10**6, 0, 0]],

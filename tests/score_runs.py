@@ -3,19 +3,15 @@
 import numpy as np
 from federation import handler, model, party, rows
 from grid import InProcessGrid
+from rounds import make as strategy_of
 
-from fedkd_flwr.clients import DDClient, DSFLClient, FedMDClient, SCARLETClient
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.registry import load
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.strategies import DD, DSFL, SCARLET, DDConfig, DSFLConfig, FedMD, FedMDConfig, ScarletConfig
 from fedkd_flwr.wire.records import open_instruction
 
-KINDS = {
-    "dd": (DD, DDConfig, DDClient),
-    "dsfl": (DSFL, DSFLConfig, DSFLClient),
-    "fedmd": (FedMD, FedMDConfig, FedMDClient),
-    "scarlet": (SCARLET, ScarletConfig, SCARLETClient),
-}
+FAST = {"fedmd": {"initial_epochs": 3, "distillation_epochs": 1}, "dd": {"steps_per_round": 20}}
 
 
 def net(*, seed):
@@ -38,12 +34,9 @@ def members(count=2, *, name="fedmd", state=None, ledger=False, make=net, classe
 
 def run(held, name="fedmd", *, rounds=2, client=None, noise=False, grid=None, party_rows=(), timeout=60.0, **settings):
     """Return the strategy after a run of these parties, and the grid with what crossed it."""
-    strategy_of, config_of, client_of = KINDS[name]
-    fast = {"nodes_stable_s": 1e-6, "seed": 1}
-    fast |= {"fedmd": {"initial_epochs": 3, "distillation_epochs": 1}, "dd": {"steps_per_round": 20}}.get(name, {})
-    strategy = strategy_of(config=config_of(**{**fast, **settings}), public=held[0].public, party_rows=party_rows)
+    strategy = strategy_of(name, public=held[0].public, party_rows=party_rows, **{**FAST.get(name, {}), **settings})
     rng = np.random.default_rng(5) if noise else None
-    clients = [(client or client_of)(one, noise_rng=rng) for one in held]
+    clients = [(client or load(cards()[name].client))(one, noise_rng=rng) for one in held]
     network = InProcessGrid(handler(clients), [{}] * len(clients), **(grid or {}))
     strategy.start(network, num_rounds=rounds, timeout=timeout)
     return strategy, network

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +36,7 @@ from fedkd_flwr.models.payloads import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
-from fedkd_flwr.processes.limits import Limits, limits_of
+from fedkd_flwr.processes.limits import Limits, can_have_child, limits_of
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.registry import load
 from fedkd_flwr.seeds import derive_seed
@@ -223,7 +222,7 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
     Other visits end with Ray's actors.
     """
     own = any(":" in one and not is_given(one) for one in config.models)
-    if not own or not hasattr(os, "fork"):
+    if not own or not can_have_child():
         return None
     usual = limits_of(1.0, 0.0)
     import_skops()  # once here, and not again in the child of every visit that writes a model

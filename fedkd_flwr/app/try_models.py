@@ -6,7 +6,6 @@ In a simulation these are all models that the run names; a real server tries its
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesErr
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
-from fedkd_flwr.processes.limits import Limits, limits_of
+from fedkd_flwr.processes.limits import Limits, can_have_child, limits_of
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.simulation.rows import simulated_pool
@@ -71,7 +70,7 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
 
 def _is_own(spec: str) -> bool:
     name, _ = read_word("model", spec)
-    return ":" in name and not is_given(name) and hasattr(os, "fork")
+    return ":" in name and not is_given(name) and can_have_child()
 
 
 def _tried(spec: str, public: PublicSet, read: Reading, y: NDArray[np.int16]) -> list[Note]:

@@ -115,9 +115,7 @@ class Answers:
 
 
 def likelihood_ratios(
-    evidence: NDArray[np.floating[Any]],
-    shadows: NDArray[np.floating[Any]],
-    member: NDArray[np.bool_],
+    evidence: NDArray[np.floating[Any]], shadows: NDArray[np.floating[Any]], member: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Return for each row the logarithm of how much likelier the evidence is of a member than of a fresh row.
 

@@ -41,7 +41,7 @@ logger = logging.getLogger("flwr.party")
 
 
 def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int) -> None:
-    """Give a net the start that the run's seed makes at all parties alike (`fedkd_flwr.models.pretraining`)."""
+    """Give a net the start that the run's seed makes at all parties alike (`fedkd_flwr.models.taught.pretrain`)."""
     labels = _public_labels(public)
     pretrain(
         model,

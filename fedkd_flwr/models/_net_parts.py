@@ -42,12 +42,17 @@ class NetEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # skl
 
     @contextmanager
     def _own_generator(self, device: torch.device) -> Iterator[None]:
-        """Let torch draw from the net's own stream, and put torch's global generator back afterwards."""
+        """Let torch draw from the net's own stream, and put torch's global generator back afterwards.
+
+        On a GPU rows come in the same order as on a CPU, and convolutions are those that repeat themselves.
+        """
         devices = [torch.cuda.current_device()] if device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
+        repeating = torch.backends.cudnn.flags(enabled=True, deterministic=True)
+        with torch.random.fork_rng(devices=devices), repeating:
             torch.set_rng_state(self.rng_state_)
             if devices:
                 torch.cuda.manual_seed(int(torch.randint(2**31, ())))
+                torch.set_rng_state(self.rng_state_)
             yield
             self.rng_state_ = torch.get_rng_state()
 

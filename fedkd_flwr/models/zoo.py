@@ -101,10 +101,7 @@ _ZOO: dict[str, _Entry] = {
     "extra-trees": _tree("ensemble:ExtraTrees", _FOREST, n_jobs=1),
     "hist-gradient-boosting": _tree("ensemble:HistGradientBoosting", _BOOSTING, early_stopping=False),
     "logistic-regression": _Entry(
-        path="sklearn.linear_model:LogisticRegression",
-        asked=_LOGISTIC,
-        defaults={"max_iter": 1000},
-        scaled=True,
+        path="sklearn.linear_model:LogisticRegression", asked=_LOGISTIC, defaults={"max_iter": 1000}, scaled=True
     ),
     "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", asked="n_neighbors weights p"),
     "xgboost": _xgboost(n_estimators=50, max_depth=6, learning_rate=0.3),

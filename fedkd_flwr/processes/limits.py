@@ -4,7 +4,7 @@
 
 Flower never ends a ClientApp that does not return, and the node then answers nobody. So a silo learns in a child of the
 ClientApp's process. Threads do not survive a fork; the work has a new thread, where OpenMP starts afresh. A GPU that
-this process has used could not be used in the child: nothing here uses one before the fork.
+this process has used cannot be used in the child: a silo's process uses none before the fork, a notebook may have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fedkd_flwr import errors
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
 from fedkd_flwr.processes.alive import exists, still_at_work
 
-__all__ = ["Limits", "end_with_parent", "leaving_nothing", "limits_of"]
+__all__ = ["Limits", "can_have_child", "end_with_parent", "leaving_nothing", "limits_of"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -41,6 +41,12 @@ MAX_BYTES = 2**33  # of what it hands back
 _END_S = 10.0  # after which processes that will not end are left to the owner, with a word in the log
 _PROC = Path("/proc")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
+
+
+def can_have_child() -> bool:
+    """Tell whether work can have a process of its own here, on a GPU, too."""
+    torch = sys.modules.get("torch")
+    return hasattr(os, "fork") and not (torch is not None and torch.cuda.is_initialized())
 
 
 def limits_of(seconds: float, gigabytes: float) -> Limits | None:

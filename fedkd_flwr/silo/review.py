@@ -22,13 +22,7 @@ def pending(state_dir: Path) -> list[Held]:
 
 
 def decide(
-    run: str,
-    state_dir: Path,
-    *,
-    approved: bool,
-    reason: str = "",
-    by: str = "",
-    digest: str | None = None,
+    run: str, state_dir: Path, *, approved: bool, reason: str = "", by: str = "", digest: str | None = None
 ) -> tuple[Held, Decision]:
     """Approve or reject a reply that waits, and return it with the decision that holds; a rejection needs a reason.
 

@@ -3,19 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig, aggregate, difference, draw, shares, shares_of_sums
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.privacy.claims.claim import noisy_sums
 
 NAMES = ("a", "b", "copy")
-SCHEMA = Schema(
-    columns=tuple(Column(name=name, kind="categorical", categories=("0", "1")) for name in NAMES), classes=("no", "yes")
-)
+SCHEMA = Schema(columns=tuple(column(name, "0", "1") for name in NAMES), classes=("no", "yes"))
 
 
 def table(count: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

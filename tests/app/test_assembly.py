@@ -5,11 +5,12 @@ import sys
 
 import pandas as pd
 import pytest
+from schemas import column
 
 from fedkd_flwr.app import assembly
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.output import continued
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -53,9 +54,7 @@ ABSURD = (
 @pytest.fixture
 def silo(tmp_path):
     """Return the node config of a silo whose public file is there and whose private file is not."""
-    Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"), label="ill").write(
-        tmp_path / "schema.toml"
-    )
+    Schema(columns=(column("age"),), classes=("no", "yes"), label="ill").write(tmp_path / "schema.toml")
     pd.DataFrame({"age": [1.0, 2.0, 3.0]}).to_csv(tmp_path / "public.csv", index=False)
     return {"party": "a", "data-path": f"{tmp_path}/none.csv", "public-path": f"{tmp_path}/public.csv"}
 
@@ -101,7 +100,7 @@ def test_settings_that_cost_time_have_an_upper_end(algorithm, key):
 
 @pytest.mark.parametrize("bad", ["<0.5", "1,1,1", '"1', "é"])
 def test_a_bad_cell_in_its_file_gives_a_silo_s_other_rows_no_new_budget(bad, tmp_path):
-    schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
+    schema = Schema(columns=(column("age"),), classes=("no", "yes"))
     pd.DataFrame({"age": range(6)}).to_csv(tmp_path / "public.csv", index=False)
     schema.write(tmp_path / "schema.toml")
     run = parse_run_config({"public-path": str(tmp_path / "public.csv"), "model": "decision-tree"})
@@ -131,7 +130,7 @@ def test_a_bad_cell_in_its_file_gives_a_silo_s_other_rows_no_new_budget(bad, tmp
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_not_learnt_from_at_another_s_cost(tmp_path, monkeypatch):
-    schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
+    schema = Schema(columns=(column("age"),), classes=("no", "yes"))
     pd.DataFrame({"age": range(6)}).to_csv(tmp_path / "public.csv", index=False)
     schema.write(tmp_path / "schema.toml")
     run = parse_run_config({"public-path": str(tmp_path / "public.csv"), "model": "decision-tree"})

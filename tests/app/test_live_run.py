@@ -14,6 +14,7 @@ import pytest
 from federation import fedct_grid, handler, parties, public_set
 from flwr.supercore.run import RunNotRunningException
 from pages import check_safe_and_alone
+from rounds import make
 
 from fedkd_flwr.app import live_run
 from fedkd_flwr.app.live_run import LiveRun, captured_log, end_with_parent
@@ -25,18 +26,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table, write_page
 from fedkd_flwr.report.status import run_status
 from fedkd_flwr.stores import record_file
-from fedkd_flwr.strategies import (
-    PATE,
-    FedCT,
-    FedCTConfig,
-    FedKT,
-    FedKTConfig,
-    FedMD,
-    FedMDConfig,
-    PATEConfig,
-    PrivateKT,
-    PrivateKTConfig,
-)
+from fedkd_flwr.strategies import FedCT, FedCTConfig
 from fedkd_flwr.wire.records import open_instruction
 
 PARTIES = 3
@@ -209,28 +199,20 @@ def test_a_killed_process_leaves_a_record_that_is_true(tmp_path):
 RESPONSE = {"label_mechanism": "randomized-response", "noise_strength": 0.5}
 
 
-def _noisy():
-    from fedkd_flwr.models.zoo import make_model
-
-    def net(*, seed):
-        return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [4]})
-
-    l2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0, "teachers_per_student": 4, "num_queries": 30}
-    return {
-        "FedCT": lambda **k: FedCT(config=FedCTConfig(**RESPONSE, **QUICK), **k),
-        "FedMD": lambda **k: FedMD(config=FedMDConfig(score_noise="laplace", noise_strength=5.0, **QUICK), **k),
-        "NFDP": lambda **k: FedMD(party_rows=[20] * 3, config=FedMDConfig(subset_rows=5, **QUICK), **k),
-        "FedKT L2": lambda **k: FedKT(final_model=net, config=FedKTConfig(**l2, **QUICK), **k),
-        "PATE": lambda **k: PATE(
-            final_model=net, config=PATEConfig(noise="gaussian", noise_strength=5.0, **QUICK), **k
-        ),
-        "PrivateKT": lambda **k: PrivateKT(global_model=net, config=PrivateKTConfig(**QUICK), **k),
-    }
+L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0, "teachers_per_student": 4, "num_queries": 30}
+NOISY = [
+    ("fedct", RESPONSE),
+    ("fedmd", {"score_noise": "laplace", "noise_strength": 5.0}),
+    ("fedmd", {"party_rows": [20] * 3, "subset_rows": 5}),
+    ("fedkt", L2),
+    ("pate", {"noise": "gaussian", "noise_strength": 5.0}),
+    ("privatekt", {}),
+]
 
 
-@pytest.mark.parametrize("name", ["FedCT", "FedMD", "NFDP", "FedKT L2", "PATE", "PrivateKT"])
-def test_the_claims_of_a_run_killed_in_round_1_are_on_the_disk_before_it_is_asked(tmp_path, name):
-    record = RunRecord(run_id="7", algorithm=name.partition(" ")[0].lower(), sends="labels", simulation=True)
+@pytest.mark.parametrize(("algorithm", "settings"), NOISY, ids=str)
+def test_the_claims_of_a_run_killed_in_round_1_are_on_the_disk_before_it_is_asked(tmp_path, algorithm, settings):
+    record = RunRecord(run_id="7", algorithm=algorithm, sends="labels", simulation=True)
 
     def handle(message, context):
         found.append(RunRecord.load(tmp_path / "record.json"))
@@ -240,7 +222,7 @@ def test_the_claims_of_a_run_killed_in_round_1_are_on_the_disk_before_it_is_aske
     grid = fedct_grid(parties(PARTIES))
     grid.handler = handle
     live = LiveRun(record, tmp_path)
-    strategy = _noisy()[name](public=public_set(), record=record, on_round=live.on_round)
+    strategy = make(algorithm, record=record, on_round=live.on_round, **settings, **QUICK)
     with pytest.raises(KeyboardInterrupt), live:
         strategy.start(grid, num_rounds=1)
     assert found[0].claims == record.claims != []

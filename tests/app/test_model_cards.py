@@ -7,23 +7,21 @@ import pandas as pd
 import pytest
 from federation import SCHEMA, model, rows
 from sample_claims import AT_SERVER
+from schemas import column
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.app.model_cards import owners_word, write_card
 from fedkd_flwr.clients.answer import DumpedModel, Finished
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.models import Classifier
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.claims import claim_meaning
 from fedkd_flwr.stores.saved_model import save
 
-COLUMNS = (
-    Column(name="day", kind="numeric", reading=Reading(dates="day-first")),
-    Column(name="job", kind="categorical", categories=("clerk", "smith")),
-)
+COLUMNS = (column("day", reading=Reading(dates="day-first")), column("job", "clerk", "smith"))
 
 
 @pytest.fixture(scope="module")

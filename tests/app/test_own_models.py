@@ -1,5 +1,6 @@
 """Users' own models in simulation: those of the docs work, faulty ones are named with file and line, none hangs."""
 
+import os
 import re
 from pathlib import Path
 
@@ -103,6 +104,13 @@ def test_a_torch_module_of_ten_lines_works_keeps_its_state_and_is_saved(tmp_path
         assert type(net).__module__ == "my_torch"
         with torch.no_grad():
             assert np.array_equal(net(torch.from_numpy(rows)).numpy(), model.logits(rows))
+
+
+def test_where_a_notebook_has_used_the_gpu_no_visit_and_no_trial_is_forked(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a child could not use the GPU"))
+    assert _run(tmp_path, algorithm="fedct", **OWN_NET, **ALGORITHMS["fedct"]).status == "completed"
 
 
 # ------------------------------------------------------------------------------------------------------- faulty models

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from federation import fedkt_grid, model, party, public_set, rows
+from federation import model, party, public_set, rows
+from rounds import fedkt_grid
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.errors import ConfigError, DataError

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
+from schemas import column
 
 from fedkd_flwr.app.choose import choose
 from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.public_rows import _page, bin_file, cost_of, make_public, template
 from fedkd_flwr.app.server_app import federate
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.settings.config import parse_run_config
@@ -22,10 +23,7 @@ from fedkd_flwr.simulation.run import with_drawn_rows
 from fedkd_flwr.stores.saved_model import load
 
 SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric", bins=(18, 30, 45, 60, 99)),
-        Column(name="ward", kind="categorical", categories=("east", "west")),
-    ),
+    columns=(column("age", bins=(18, 30, 45, 60, 99)), column("ward", "east", "west")),
     classes=("home", "ward"),
     label="outcome",
 )

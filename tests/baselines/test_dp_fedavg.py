@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord
-from weights import codes, grid_of, make, members, run, same
+from rounds import codes, grid_of, make, members, run, same
 
 from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
@@ -30,7 +30,7 @@ def moved(strategy):
 
 def test_hardly_clipped_and_hardly_noisy_it_is_the_mean_of_equal_parties():
     strategy, _ = run("dp-fedavg", rounds=1, clip=1.0e2, noise_strength=1e-3,
-                      given={"noise_rng": np.random.default_rng(1)})  # fmt: skip
+                      noise_rng=np.random.default_rng(1))  # fmt: skip
     fedavg, _ = run("fedavg", rounds=1)
     for one, other in zip(strategy.exchange.model.arrays(), fedavg.model.arrays(), strict=True):
         assert one == pytest.approx(other, abs=0.15)  # noise of 0.1 on a sum of four
@@ -115,7 +115,7 @@ def test_a_group_s_claim_counts_the_rounds_of_whoever_was_asked_most():
 def charged(tmp_path, **settings):
     ledger = LedgerStore(tmp_path, party="server", data_digest="0" * 64)
     given = {"ledger": ledger, "record": RunRecord(run_id="1", algorithm="dp-fedavg"), **settings}
-    return run("dp-fedavg", rounds=1, held=members(2, "dp-fedavg"), given=given)[0], ledger
+    return run("dp-fedavg", rounds=1, held=members(2, "dp-fedavg"), **given)[0], ledger
 
 
 def test_what_was_released_once_is_released_again_and_not_charged_again(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
-from weights import run, same
+from rounds import run, same
 
 pytest.importorskip("torch")
 

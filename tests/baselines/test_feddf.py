@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from weights import run, same
+from rounds import run, same
 
 from fedkd_flwr.baselines.feddf import aggregate
 

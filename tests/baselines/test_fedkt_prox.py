@@ -3,7 +3,7 @@
 import pytest
 from federation import parties, party, rows
 from flwr.app import ArrayRecord
-from weights import TEST, codes, grid_of, make, members, net, run, same
+from rounds import TEST, codes, grid_of, make, members, net, run, same
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.baselines.cards import FedKTProxConfig

@@ -8,7 +8,7 @@ import pytest
 from federation import party, rows
 from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import FedProx as FlowerFedProx
-from weights import TEST, codes, grid_of, make, members, net, run, same
+from rounds import TEST, codes, grid_of, make, members, net, run, same
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.ledger.ledger import Budget

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from federation import SCHEMA, as_they_are, model, party, rows
 from flwr.serverapp.strategy.strategy_utils import aggregate_bagging
-from tree_parties import MODELS, TEST, members, run, sent
+from rounds import TEST, TREES, members, run
 
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.seeds import derive_seed
@@ -22,15 +22,20 @@ def margins(trees_of, X):
     return sum(booster.predict(rows_, output_margin=True) for booster in trees_of)
 
 
+def _sent(grid):
+    """Return the trees of the first replies, by party."""
+    return [{k: a.numpy() for k, a in reply.content["arrays"].items()} for reply in grid.replies[:3]]
+
+
 def test_two_rounds_are_steps_of_xgboost_from_the_common_margins():
-    held = members("fedxgb-bagging")
+    held = members(algorithm="fedxgb-bagging")
     strategy, _ = run("fedxgb-bagging", rounds=2, held=held)
     boosters = []
     for server_round in (1, 2):
         new = []
         for one in held:
             seed = derive_seed(derive_seed(1, one.name), "train", server_round)
-            params = MODELS["fedxgb-bagging"](seed=seed).template.get_xgb_params()
+            params = TREES["fedxgb-bagging"](seed=seed).template.get_xgb_params()
             params = {k: v for k, v in params.items() if v is not None}
             params |= {"objective": "multi:softprob", "num_class": 3, "base_score": 0.5}
             base = margins(boosters, one.X) / len(held) if boosters else np.zeros((len(one.y), 3))
@@ -85,7 +90,7 @@ def test_the_sum_is_what_flower_s_own_strategy_puts_together():
 
 
 def test_what_a_party_keeps_of_earlier_rounds_changes_nothing(tmp_path):
-    held = members("fedxgb-bagging")
+    held = members(algorithm="fedxgb-bagging")
     kept = [replace(one, state=PartyState(tmp_path, run_id="1", party=one.name)) for one in held]
     with_state, _ = run("fedxgb-bagging", rounds=3, held=kept)
     without, _ = run("fedxgb-bagging", rounds=3)
@@ -94,7 +99,7 @@ def test_what_a_party_keeps_of_earlier_rounds_changes_nothing(tmp_path):
 
 def test_parties_get_the_model_and_splits_and_leaves_alone_leave():
     strategy, grid = run("fedxgb-bagging", rounds=2)
-    assert all(list(one) == ["sizes", "columns", "thresholds", "left", "right", "values"] for one in sent(grid))
+    assert all(list(one) == ["sizes", "columns", "thresholds", "left", "right", "values"] for one in _sent(grid))
     found = strategy.record.party("party-000").federated["common"]
     assert found.accuracy == pytest.approx(strategy.exchange.model.metrics(*rows(50, seed=7)).accuracy)
     assert "trees-left" in [note.code for note in strategy.record.notes]

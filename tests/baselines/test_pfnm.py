@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Array
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weights import TEST, codes, make, members, run
+from rounds import TEST, codes, make, members, run
 
 from fedkd_flwr.baselines.pfnm import aggregate, match_units
 from fedkd_flwr.errors import ConfigError

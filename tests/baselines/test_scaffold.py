@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord
-from weights import codes, make, members, net, run, same
+from rounds import codes, make, members, net, run, same
 
 from fedkd_flwr.baselines.scaffold import aggregate, next_control
 from fedkd_flwr.errors import ConfigError

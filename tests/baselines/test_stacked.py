@@ -2,28 +2,14 @@
 
 import numpy as np
 import pytest
-from federation import handler, model, parties, party, public_set, rows
-from grid import InProcessGrid
+from federation import parties, party, public_set, rows
+from rounds import TEST, make, run
 
-from fedkd_flwr.baselines.cards import STACKED, StackedConfig
-from fedkd_flwr.baselines.stacked import StackedClient, aggregate
+from fedkd_flwr.baselines.stacked import aggregate
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.known import KnownRows
-from fedkd_flwr.strategies.loop import strategy_of
 
 ALLOW = {"allow": frozenset({"stacked"})}
-TEST = rows(100, seed=7)
-
-
-def _strategy(public=None, **settings):
-    config = StackedConfig(**{"seed": 1, "nodes_stable_s": 1e-6, **settings})
-    return strategy_of(STACKED)(config=config, public=public or public_set(), final_model=model, test=TEST)
-
-
-def _run(held):
-    strategy = _strategy()
-    strategy.start(InProcessGrid(handler([StackedClient(one) for one in held]), [{}] * len(held)), num_rounds=1)
-    return strategy
 
 
 def _liar(name):
@@ -33,7 +19,7 @@ def _liar(name):
 
 
 def test_parties_that_lie_alike_outvote_the_honest_and_are_read_the_other_way_round():
-    strategy = _run([*parties(2, **ALLOW), *(_liar(f"party-00{i}") for i in (2, 3, 4))])
+    strategy, _ = run("stacked", [*parties(2, **ALLOW), *(_liar(f"party-00{i}") for i in (2, 3, 4))])
     [this] = strategy.record.rounds
     assert this.consensus_accuracy > 0.8
     assert strategy.record.server["common"].accuracy > 0.8
@@ -44,7 +30,7 @@ def test_parties_that_lie_alike_outvote_the_honest_and_are_read_the_other_way_ro
 
 
 def test_rows_that_taught_are_not_measured():
-    strategy = _run(parties(2, **ALLOW))
+    strategy, _ = run("stacked", parties(2, **ALLOW))
     exchange, truth = strategy.exchange, public_set().y
     others = np.setdiff1d(np.arange(60), exchange.known.rows)
     assert len(others) == 30
@@ -54,7 +40,7 @@ def test_rows_that_taught_are_not_measured():
 
 def test_the_server_s_labels_are_needed():
     with pytest.raises(ConfigError, match="known-rows must be within"):
-        _strategy(public_set(truth=False))
+        make("stacked", public=public_set(truth=False))
 
 
 def _sure(labels, num_classes=3):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from federation import model, party, rows
 from flwr.app import Array, ArrayRecord, Message, RecordDict
-from weights import grid_of, make, members, net, run, same
+from rounds import grid_of, make, members, net, run, same
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
@@ -20,7 +20,7 @@ NOISY = {"dp-fedavg"}
 
 def _run(algorithm, count=3, **keywords):
     """Run one round, with noise from a seed."""
-    settings = {"given": {"noise_rng": np.random.default_rng(3)}} if algorithm in NOISY else {}
+    settings = {"noise_rng": np.random.default_rng(3)} if algorithm in NOISY else {}
     return run(algorithm, rounds=1, held=members(count, algorithm), **settings, **keywords)
 
 

@@ -10,11 +10,12 @@ import onnxruntime
 import pandas as pd
 import pytest
 from cli.saved_models import ROWS, SCHEMA, fedkd, home
+from schemas import column
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import FedkdError, ModelBytesError
 from fedkd_flwr.models import Classifier, serialize
 from fedkd_flwr.stores.saved_model import load, save
@@ -186,10 +187,7 @@ def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):
 
 def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fedkd, tmp_path):
     """Before, it said "the same labels", and the documented lines failed on the same file."""
-    columns = (
-        Column(name="day", kind="numeric", reading=Reading(dates="day-first")),
-        Column(name="crp", kind="numeric", reading=Reading(ranges=True)),
-    )
+    columns = (column("day", reading=Reading(dates="day-first")), column("crp", reading=Reading(ranges=True)))
     rows = pd.DataFrame({"day": ["02.01.1970", "05.01.1970"] * 4, "crp": ["<0.5", "7", "2", "9"] * 2})
     public = make_public_set(rows, Schema(columns=columns, classes=("low", "high")))
     model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 1] * 4))

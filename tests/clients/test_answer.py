@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import Means, fedct_grid, fedkt_grid, handler, model, parties, party, rows
+from federation import Means, fedct_grid, handler, model, parties, party, rows
 from grid import InProcessGrid
+from rounds import fedkt_grid
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient

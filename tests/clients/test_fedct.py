@@ -1,7 +1,8 @@
 """FedCT at a party: what it learns alone, and the state that it goes on from."""
 
 import pytest
-from federation import Means, fedct_grid, model, parties, party, public_set, rows, run_fedct
+from federation import Means, fedct_grid, model, parties, party, public_set, rows
+from rounds import run_fedct
 
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note
@@ -26,8 +27,8 @@ def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
     def net(*, seed):
         return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
 
-    kept, _, _ = run_fedct(parties(3, state=tmp_path, model=net, keep_model=True), rounds=2)
-    lost, _, _ = run_fedct(parties(3, model=net), rounds=2)
+    kept, _ = run_fedct(parties(3, state=tmp_path, model=net, keep_model=True), rounds=2)
+    lost, _ = run_fedct(parties(3, model=net), rounds=2)
     assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy
     assert all(p.notes == [] for p in kept.record.parties)
     assert all(p.notes == [Note("state-lost")] for p in lost.record.parties)
@@ -38,6 +39,6 @@ def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state
     """skops knows no user types: a party trusts those of its own estimator in its own file, and no others."""
     own = lambda *, seed: Classifier(Means(), num_classes=3)  # noqa: E731
     members = parties(3, state=tmp_path, model=own, keep_model=True)
-    strategy, _, _ = run_fedct(members, rounds=2, stop_when_converged=False)
+    strategy, _ = run_fedct(members, rounds=2, stop_when_converged=False)
     assert [len(r.answered) for r in strategy.record.rounds] == [3, 3]
     assert all(p.notes == [] for p in strategy.record.parties)

@@ -1,9 +1,12 @@
 """Noisy sums at a party: its counts with noise, what they cost, and who sees them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+import rounds
 from federation import party, rows
-from sums_runs import ALLOW, members, replies, run
+from rounds import replies
 
 from fedkd_flwr.clients import NoisySumsClient
 from fedkd_flwr.clients.visit import Visit
@@ -11,6 +14,9 @@ from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.wire.records import open_instruction
+
+run, members = partial(rounds.run, "noisy-sums"), partial(rounds.members, algorithm="noisy-sums")
+ALLOW = frozenset({"noisy-sums"})
 
 
 def test_what_leaves_a_party_is_its_counts_with_noise_and_nothing_of_its_rows_besides():

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from federation import fedct_grid, model, party, public_set, rows, run_fedct, run_fedkt
+from federation import fedct_grid, model, party, public_set, rows
+from rounds import run_fedct, run_fedkt
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 

@@ -1,13 +1,16 @@
 """PrivateKT at a party: what it refuses, what leaves, and what that costs."""
 
 import copy
+import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
+import rounds
 from federation import handler, party, rows
 from flwr.app import Array, ArrayRecord
 from grid import InProcessGrid
-from privatekt_runs import grid_of, make, members, names, net, run, spoilt, with_ledger
+from rounds import grid_of, net
 
 from fedkd_flwr.clients import Party, PrivateKTClient
 from fedkd_flwr.errors import LimitError, TooFewPartiesError
@@ -15,9 +18,32 @@ from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.processes.limits import limits_of
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.wire.records import open_instruction
 
 pytest.importorskip("torch")
+
+make, run = partial(rounds.make, "privatekt"), partial(rounds.run, "privatekt", known=True)
+members = partial(rounds.members, algorithm="privatekt")
+
+
+def spoilt(change):
+    """Return a handler that changes what the first node is sent."""
+
+    def handle_with(inner):
+        def handle(message, context):
+            if context.node_id == 1000 and message.metadata.message_type == "train":
+                change(message.content)
+            return inner(message, context)
+
+        return handle
+
+    return handle_with
+
+
+def with_ledger(root, held, **changes):
+    ledger = LedgerStore(root, party=held.name, data_digest="a" * 64)
+    return dataclasses.replace(held, ledger=ledger, run_id="1", **changes)
 
 
 def _arrays(content):
@@ -66,10 +92,10 @@ def test_limits_that_private_rows_in_memory_may_pass_refuse_no_weights():
     def too_much(work, *, parts=1):
         raise LimitError("memory")
 
-    strategy = make(clients=2)
-    strategy.start(grid_of(members(2, apart=too_much)), num_rounds=1)
+    strategy = make()
+    strategy.start(grid_of(members(2, apart=too_much), "privatekt"), num_rounds=1)
     assert strategy.record.rounds[0].rejected == []
-    assert strategy.record.rounds[0].answered == list(names(2).values())
+    assert strategy.record.rounds[0].answered == ["party-000", "party-001"]
 
 
 def test_weights_that_make_training_overflow_get_privatised_labels_like_any_others(tmp_path, caplog):
@@ -77,7 +103,7 @@ def test_weights_that_make_training_overflow_get_privatised_labels_like_any_othe
     held = members(2)
     held[0] = with_ledger(tmp_path, held[0])
     huge = spoilt(lambda c: _replace(c, "model.2", np.full((3, 8), 3e38, dtype=np.float32)))
-    strategy = make(clients=2)
+    strategy = make()
     strategy.start(InProcessGrid(huge(handler([PrivateKTClient(p) for p in held])), [{}] * 2), num_rounds=1)
     assert "it learnt nothing" in caplog.text
     assert strategy.record.rounds[0].rejected == []

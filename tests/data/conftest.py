@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.look import Rules, look
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 
 N = 120
 
@@ -47,14 +48,7 @@ def data_root() -> Path:
 @pytest.fixture
 def schema() -> Schema:
     """A numeric and a categorical column, two classes."""
-    return Schema(
-        columns=(
-            Column(name="age", kind="numeric"),
-            Column(name="job", kind="categorical", categories=("cook", "smith")),
-        ),
-        classes=("<=50K", ">50K"),
-        label="income",
-    )
+    return Schema(columns=(column("age"), column("job", "cook", "smith")), classes=("<=50K", ">50K"), label="income")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from schemas import column
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
@@ -109,9 +110,7 @@ def test_half_a_character_of_utf_16_changes_no_other_row(tmp_path, order):
 
 
 def test_one_value_in_a_column_without_a_name_does_not_make_the_column(tmp_path):
-    schema = Schema(
-        columns=(Column(name="a", kind="numeric"), Column(name="column-3", kind="numeric")), classes=("red", "green")
-    )
+    schema = Schema(columns=(column("a"), column("column-3")), classes=("red", "green"))
     public = make_public_set(pd.DataFrame({"a": [1, 2], "column-3": [1, 2]}), schema)
     path = tmp_path / "own.csv"
     _check(path, public, lambda row: path.write_text(f"a,label,\n0,red,\n{row}\n2,red,\n"), "1,red,5", "1,red,")
@@ -121,7 +120,7 @@ def test_one_value_in_a_column_without_a_name_does_not_make_the_column(tmp_path)
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("where", ["X", "y"])
 def test_a_number_that_is_no_character_costs_an_npz_file_no_other_row(tmp_path, code, order, where):
-    schema = Schema(columns=(Column(name="x0", kind="numeric"),), classes=("red", "green"))
+    schema = Schema(columns=(column("x0"),), classes=("red", "green"))
     public = make_public_set(pd.DataFrame({"x0": [1, 2]}), schema)
     path = tmp_path / "own.npz"
     arrays = {"X": np.array([["1"], ["2"], ["3"]], dtype=f"{order}U3"), "y": np.array(["red"] * 3, dtype=f"{order}U3")}

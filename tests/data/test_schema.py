@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from schemas import column
 
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import Code, DataError
 
-A = Column(name="a", kind="numeric")
+A = column("a")
 
 
 @pytest.mark.parametrize(
@@ -24,10 +25,7 @@ def test_what_is_no_schema_is_refused(make, message):
 
 def test_toml_keeps_quotes_control_characters_order_and_shape(tmp_path):
     schema = Schema(
-        columns=(
-            Column(name='b "quoted"\\', kind="categorical", categories=("ä\x7f\n", "😀")),
-            Column(name="a", kind="numeric"),
-        ),
+        columns=(column('b "quoted"\\', "ä\x7f\n", "😀"), column("a")),
         classes=("z", "a"),
         label="y",
         id_column="id",

@@ -3,19 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column
 
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import column_differences, find_shift
 from fedkd_flwr.errors import DataError
 
 SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="dose", kind="numeric"),
-        Column(name="job", kind="categorical", categories=("cook", "smith")),
-    ),
-    classes=("no", "yes"),
-    label="y",
+    columns=(column("age"), column("dose"), column("job", "cook", "smith")), classes=("no", "yes"), label="y"
 )
 
 

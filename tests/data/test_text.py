@@ -4,21 +4,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny_text
+from schemas import column
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fedkd_flwr.data.look import infer_schema, look
 from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set
 from fedkd_flwr.data.rules import Rules
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
 from fedkd_flwr.errors import ConfigError, DataError
 
 NOTES = Schema(
-    columns=(
-        *(Column(name="title", kind="text"), Column(name="age", kind="numeric")),
-        Column(name="body", kind="text", max_terms=2),
-    ),
+    columns=(*(column("title", kind="text"), column("age")), column("body", kind="text", max_terms=2)),
     classes=("no", "yes"),
 )
 TABLE = pd.DataFrame({"title": ["One night", None], "age": [1, 3], "body": ["no no sleep\r\nat all", "sleep well"]})
@@ -105,12 +103,12 @@ def test_a_reader_takes_arrays_too_and_names_the_text_columns_it_lacks(people, s
 def test_a_cap_is_a_count_that_the_file_and_the_fingerprint_keep():
     assert Schema.from_toml(NOTES.to_toml()) == NOTES
     assert "max-terms = 2\n" in NOTES.to_toml()
-    wider = Schema(columns=(*NOTES.columns[:2], Column(name="body", kind="text", max_terms=3)), classes=NOTES.classes)
+    wider = Schema(columns=(*NOTES.columns[:2], column("body", kind="text", max_terms=3)), classes=NOTES.classes)
     other = TABLE.assign(title=["Two nights", None])
     assert len({fingerprint(TABLE, NOTES), fingerprint(TABLE, wider), fingerprint(other, NOTES)}) == 3
     for cap in (0, True, 2.5):
         with pytest.raises(DataError, match="max-terms of column 'x' must be a whole number >= 1"):
-            Column(name="x", kind="text", max_terms=cap)
+            column("x", kind="text", max_terms=cap)
 
 
 def test_prose_is_text_short_or_repeated_words_are_categories_and_names_are_left_out_unless_called_text():

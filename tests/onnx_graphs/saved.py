@@ -2,9 +2,10 @@
 
 import numpy as np
 import pandas as pd
+from schemas import column
 
 from fedkd_flwr.data.public import Encoder, make_public_set
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.models import NAMES
 from fedkd_flwr.stores.saved_model import SavedModel
 
@@ -27,12 +28,7 @@ CLASSES = ("no", "perhaps", "yes", "never seen")
 
 
 SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="job title", kind="categorical", categories=("clerk", "smith", "7")),
-        Column(name="visits", kind="numeric"),
-        Column(name="weight", kind="numeric"),
-    ),
+    columns=(column("age"), column("job title", "clerk", "smith", "7"), column("visits"), column("weight")),
     classes=CLASSES,
 )
 

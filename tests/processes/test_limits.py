@@ -13,7 +13,7 @@ import pytest
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, LimitError, PayloadError
 from fedkd_flwr.processes import limits
-from fedkd_flwr.processes.limits import Limits, limits_of
+from fedkd_flwr.processes.limits import Limits, can_have_child, limits_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
 SOON = 0.3  # seconds
@@ -49,8 +49,7 @@ def test_the_bytes_of_the_work_come_back_and_nothing_else_changes_here():
 
 
 @pytest.mark.parametrize(
-    "error",
-    [DataError("too few", code=Code.NO_ROWS), PayloadError("bad"), FedkdError("odd"), LimitError("inner")],
+    "error", [DataError("too few", code=Code.NO_ROWS), PayloadError("bad"), FedkdError("odd"), LimitError("inner")]
 )
 def test_an_error_of_ours_comes_back_as_it_was(error):
     def work():
@@ -261,6 +260,13 @@ def test_where_nothing_can_be_forked_limits_are_refused_and_0_takes_part(monkeyp
     with pytest.raises(ConfigError, match=r"must be 0 where a process cannot be forked, .* Set round-limit-s=0"):
         limits_of(3000.0, 0.0)
     assert limits_of(0.0, 0.0) is None
+
+
+def test_a_process_that_has_used_a_gpu_has_no_child_that_could_use_it(monkeypatch):
+    torch = pytest.importorskip("torch")
+    assert can_have_child()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert not can_have_child()
 
 
 def test_where_nobody_tells_memory_a_limit_of_it_is_refused(monkeypatch, tmp_path):

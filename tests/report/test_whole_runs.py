@@ -4,8 +4,9 @@ import dataclasses
 from functools import cache
 
 import pytest
-from federation import fedct_grid, fedkt_grid, model, parties, public_set, rows
+from federation import fedct_grid, model, parties, public_set, rows
 from pages import check_safe_and_alone, written
+from rounds import fedkt_grid
 
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table

@@ -43,9 +43,7 @@ def test_a_nameless_node_may_be_any_party_and_one_that_two_nodes_spoke_for_is_re
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [{"unnamed": True}, {"by_party": {"a": -1}}, {"by_party": []}, {"several": 1}, {"more": 0}],
-    ids=str,
+    "changed", [{"unnamed": True}, {"by_party": {"a": -1}}, {"by_party": []}, {"several": 1}, {"more": 0}], ids=str
 )
 def test_other_counts_are_refused_with_a_way_out(tmp_path, changed):
     write_sealed(tmp_path / "participations.json", {**Participations().model_dump(mode="json"), **changed})

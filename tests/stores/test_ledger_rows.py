@@ -8,6 +8,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 from ledgers import charge
+from schemas import column
 
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.row_values import row_form, row_values
@@ -21,12 +22,7 @@ from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 
 SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="town", kind="categorical", categories=("Bern", "Zürich")),
-        Column(name="note", kind="text"),
-    ),
-    classes=("no", "yes"),
+    columns=(column("age"), column("town", "Bern", "Zürich"), column("note", kind="text")), classes=("no", "yes")
 )
 EACH = 0.3
 BUDGET = Budget(epsilon=1.0, delta=0.0)
@@ -145,9 +141,9 @@ def test_parties_of_a_simulation_may_hold_equal_rows_and_silos_may_not_share_a_f
 @pytest.mark.parametrize(
     "column",
     [
-        Column(name="town", kind="text"),
+        column("town", kind="text"),
         Column(name="note", kind="categorical"),
-        Column(name="age", kind="numeric", reading=Reading(missing=("0", "0.25", "0.5"))),
+        column("age", reading=Reading(missing=("0", "0.25", "0.5"))),
     ],
     ids=["categories become text", "text becomes categories", "words for no value"],
 )

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
+from schemas import column
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import RocCurveDisplay, get_scorer
 from sklearn.naive_bayes import GaussianNB
@@ -20,7 +21,7 @@ from fedkd_flwr.app import server_app
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.clients import base
 from fedkd_flwr.data.public import Encoder, make_public_set
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, ModelBytesError
 from fedkd_flwr.models import Classifier, make_model, serialize
@@ -57,10 +58,7 @@ def rows(tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "people.csv"
     table.to_csv(path, index=False)
     schema = Schema(
-        columns=(
-            Column(name="age", kind="numeric"),
-            Column(name="job", kind="categorical", categories=("clerk", "manager")),
-        ),
+        columns=(column("age"), column("job", "clerk", "manager")),
         classes=("low", "high"),
         label="income",
         id_column="id",
@@ -147,12 +145,7 @@ def _saved(folder, table, schema, y):
 @pytest.fixture(scope="module")
 def ages(tmp_path_factory):
     schema = Schema(
-        columns=(
-            Column(name="age", kind="numeric"),
-            Column(name="job", kind="categorical", categories=("clerk", "smith", "7")),
-            Column(name="hours", kind="numeric"),
-        ),
-        classes=("young", "old"),
+        columns=(column("age"), column("job", "clerk", "smith", "7"), column("hours")), classes=("young", "old")
     )
     table = pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "7", "smith", "?"], "hours": [1, 2, None, 4]})
     return load(_saved(tmp_path_factory.mktemp("ages"), table, schema, np.array([0, 0, 1, 1]))[0])
@@ -175,7 +168,7 @@ def test_columns_are_found_by_name_and_a_missing_one_is_named(ages):
 
 
 def test_a_column_is_found_by_name_however_its_accents_are_written(tmp_path):
-    schema = Schema(columns=(Column(name="gr\u00f6sse", kind="numeric"),), classes=("small", "tall"))
+    schema = Schema(columns=(column("gr\u00f6sse"),), classes=("small", "tall"))
     table = pd.DataFrame({"gr\u00f6sse": [1.5, 1.6, 1.9, 2.0]})
     model = load(_saved(tmp_path, table, schema, np.array([0, 0, 1, 1]))[0])
     assert model.predict(pd.DataFrame({"gro\u0308sse": [1.95], "more": [0]})).tolist() == ["tall"]
@@ -197,7 +190,7 @@ def test_cells_of_no_category_are_a_warning_in_the_log_once_a_call(ages, caplog)
 
 
 def test_words_and_pixels_are_encoded_as_in_the_run(tmp_path):
-    texts = Schema(columns=(Column(name="said", kind="text", max_terms=3),), classes=("no", "yes"))
+    texts = Schema(columns=(column("said", kind="text", max_terms=3),), classes=("no", "yes"))
     table = pd.DataFrame({"said": ["good film", "bad film", "good good day", ""]})
     path, model, public = _saved(tmp_path, table, texts, np.array([1, 0, 1, 0]))
     more = pd.DataFrame({"said": ["a good, good film", "nothing known", None]})
@@ -225,7 +218,7 @@ def test_a_model_without_schema_or_of_another_problem_is_refused(tmp_path, ages)
 
 def test_parts_that_do_not_fit_together_are_refused_before_any_row_is_read(tmp_path, monkeypatch):
     """Changed files whose digests fit ended `fedkd predict` as if it had a bug."""
-    schema = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "ab"), classes=("young", "old"))
+    schema = Schema(columns=tuple(column(name) for name in "ab"), classes=("young", "old"))
     public = make_public_set(pd.DataFrame({"a": [20, 30, 60, 70], "b": [1, 2, 3, 5]}), schema)
     model = Classifier(GaussianNB(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
     for name, value in (("theta_", np.zeros((2, 3))), ("class_prior_", "none"), ("var_", np.full((2, 2), np.nan))):
@@ -257,7 +250,7 @@ def sick(tmp_path):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 100)
     table = pd.DataFrame({"fever": rng.normal(size=200) + y})
-    schema = Schema(columns=(Column(name="fever", kind="numeric"),), classes=("well", "ill"))
+    schema = Schema(columns=(column("fever"),), classes=("well", "ill"))
     public = make_public_set(table, schema)
     model = Classifier(GaussianNB(), num_classes=2).fit(public.X, y)
     model.shares = {"taught": np.array([0.5, 0.5]), "own": np.array([0.9, 0.1])}
@@ -303,7 +296,7 @@ AGES = np.array(["young", "young", "old", "old"] * 5)
 
 
 def _model(classes=("old", "young"), values=()):
-    columns = (Column(name="age", kind="numeric"), Column(name="town", kind="categorical", categories=("A", "B")))
+    columns = (column("age"), column("town", "A", "B"))
     public = make_public_set(ROWS, Schema(columns=columns, classes=classes))
     tree = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, (ROWS.age < 50).to_numpy().astype(int))
     return SavedModel(classifier=tree, encoder=Encoder.of(public), values=values)

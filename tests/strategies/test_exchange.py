@@ -4,10 +4,11 @@ import functools
 
 import numpy as np
 import pytest
-from federation import codes, fedct_grid, model, parties, party, public_set, quick_fedct, rows
+from federation import codes, fedct_grid, model, parties, party, public_set, rows
 from flwr.app import Array, ArrayRecord, Message
 from flwr.app.error import Error
 from grid import InProcessGrid
+from rounds import quick_fedct
 
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models.zoo import make_model

@@ -2,8 +2,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from federation import accuracies, fedct_grid, parties, party, public_set, rows, run_fedct
+from federation import accuracies, fedct_grid, parties, party, public_set, rows
 from flwr.app import Array
+from rounds import grid_of, make, run_fedct
 
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -14,14 +15,15 @@ from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 
 
 def test_the_order_of_parties_and_their_node_ids_change_nothing():
-    first, _, _ = run_fedct(parties())
-    shuffled, _, _ = run_fedct(list(reversed(parties())), order=[3, 0, 4, 1, 2], first_node_id=77)
+    first, _ = run_fedct(parties())
+    shuffled, _ = run_fedct(list(reversed(parties())), order=[3, 0, 4, 1, 2], first_node_id=77)
     assert (first.exchange.consensus == shuffled.exchange.consensus).all()
     assert accuracies(first) == accuracies(shuffled)
 
 
 def test_interpolating_learners_converge_and_the_run_stops_early_for_another_round_would_change_nothing():
-    strategy, result, grid = run_fedct(parties(), rounds=10)
+    strategy, grid = make("fedct", steps_per_round=20), grid_of(parties(), "fedct")
+    result = strategy.start(grid, num_rounds=10)
     record = strategy.record
     assert record.status == "completed"
     assert record.rounds[0].answered == [f"party-{i:03d}" for i in range(5)]
@@ -32,7 +34,7 @@ def test_interpolating_learners_converge_and_the_run_stops_early_for_another_rou
     kinds = [m.metadata.message_type for m in grid.sent]
     assert kinds.count("evaluate") == 5
     # another round would indeed change nothing
-    whole, _, _ = run_fedct(parties(), rounds=strategy.exchange.finished_round + 2, stop_when_converged=False)
+    whole, _ = run_fedct(parties(), rounds=strategy.exchange.finished_round + 2, stop_when_converged=False)
     assert (strategy.exchange.consensus == whole.exchange.consensus).all()
     assert accuracies(strategy) == accuracies(whole)
 
@@ -70,9 +72,7 @@ def _skewed():
 
 
 def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
-    strategy, _, _ = run_fedct(
-        _skewed(), consensus="qualified-majority", quorum=1.0, one_class_voters="count", rounds=2
-    )
+    strategy, _ = run_fedct(_skewed(), consensus="qualified-majority", quorum=1.0, one_class_voters="count", rounds=2)
     assert strategy.record.rounds[0].labelled_share == 0.0
     assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 1, "quorum": 1.0})
     assert strategy.record.status == "completed"
@@ -140,7 +140,7 @@ def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_end
         return reply
 
     noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "noise_strength": 3.0}
-    strategy, _, _ = run_fedct(parties(4), rounds=1, tamper=tamper, consensus="majority", **noise)
+    strategy, _ = run_fedct(parties(4), rounds=1, tamper=tamper, consensus="majority", **noise)
     (only,) = strategy.record.rounds
     left_out = [(r.party, r.code) for r in only.rejected]
     assert left_out == ([("party-000", "class-out-of-range")] if noise else [])

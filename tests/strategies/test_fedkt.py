@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from federation import fedkt, fedkt_grid, model, parties, party, rows, run_fedkt
+from federation import model, parties, party, rows
+from rounds import fedkt, fedkt_grid, run_fedkt
 
 from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.seeds import derive_seed

@@ -1,17 +1,19 @@
 """Whole rounds in which the server knows labels of some public rows: which rule wins, who is named, what is told."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
-from federation import fedct_grid, fedkt_grid, model, party, public_set, rows
+from federation import party, public_set, rows
+from rounds import grid_of, make, run
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.known import OWN_FOREST
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels
+from fedkd_flwr.strategies import PartyLabels
 
 PUBLIC = public_set(300)
 KNOWN = 90
@@ -32,16 +34,8 @@ def _members(liars=3, allow=frozenset({"fedct"})):
     return made
 
 
-def _strategy(public=PUBLIC, **settings):
-    settings = {"known_rows": KNOWN, **settings}
-    return FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6, steps_per_round=20, **settings), public=public)
-
-
-def _run(members, rounds=2, **settings):
-    strategy = _strategy(**settings)
-    grid = fedct_grid(members)
-    strategy.start(grid, num_rounds=rounds)
-    return strategy, grid
+_strategy = partial(make, "fedct", steps_per_round=20, public=PUBLIC, known_rows=KNOWN)
+_run = partial(run, "fedct", rounds=2, steps_per_round=20, public=PUBLIC, known_rows=KNOWN)
 
 
 def _combined(strategy, **labels):
@@ -62,14 +56,8 @@ def test_a_majority_that_swaps_classes_together_is_outvoted_by_known_rows_and_na
 
 
 def test_the_server_s_model_learns_what_known_rows_find_best():
-    def run(**settings):
-        members = _members(liars=5, allow=frozenset({"fedkt"}))
-        config = FedKTConfig(seed=1, nodes_stable_s=1e-6, **settings)
-        made = FedKT(config=config, public=PUBLIC, final_model=model, test=rows(80, seed=7))
-        made.start(fedkt_grid(members), num_rounds=1)
-        return made.record
-
-    found, fooled = run(known_rows=KNOWN), run()
+    members = _members(liars=5, allow=frozenset({"fedkt"}))
+    found, fooled = (run("fedkt", members, public=PUBLIC, known_rows=number)[0].record for number in (KNOWN, 0))
     assert found.consensus_rule in ("known-rows", "server-forest")
     assert found.consensus_reason.startswith("Right on 90 public rows whose labels the server knows: majority ")
     assert found.server_accuracy > 0.85 > 0.2 > fooled.server_accuracy
@@ -130,7 +118,7 @@ def test_labels_of_some_rows_are_enough_for_the_server():
 
 def test_more_known_rows_than_labels_are_refused_before_anybody_is_asked():
     strategy = _strategy(public=dataclasses.replace(PUBLIC, y=None))
-    grid = fedct_grid(_members())
+    grid = grid_of(_members(), "fedct")
     with pytest.raises(ConfigError, match=r"known-rows must be within 0\.\.0 .*got 90\. Put labels of more rows"):
         strategy.start(grid, num_rounds=1)
     assert grid.sent == []

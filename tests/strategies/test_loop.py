@@ -1,8 +1,9 @@
 """The loop of a run: what it refuses to start, and how it ends where parties are lost."""
 
 import pytest
-from federation import fedct_grid, parties, party, quick_fedct, rows
+from federation import fedct_grid, parties, party, rows
 from flwr.app import MetricRecord
+from rounds import quick_fedct
 
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.stores.party_state import PartyState

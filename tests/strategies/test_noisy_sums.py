@@ -1,13 +1,15 @@
 """Noisy sums: what the server makes of noisy counts, and which it turns away."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+import rounds
 from federation import handler, public_set
 from grid import InProcessGrid
-from sums_runs import members, replies, run
+from rounds import replies
 
 from fedkd_flwr.clients import NoisySumsClient
 from fedkd_flwr.data.public import make_public_set
@@ -15,6 +17,8 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.strategies import NoisySums, NoisySumsConfig
+
+run, members = partial(rounds.run, "noisy-sums"), partial(rounds.members, algorithm="noisy-sums")
 
 
 def test_with_little_noise_the_model_knows_the_classes_and_the_claim_says_who_is_trusted():

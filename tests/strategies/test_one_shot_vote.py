@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from federation import fedkt, handler, model, party, public_set, rows
-from grid import InProcessGrid
+import rounds
+from federation import model, party, public_set, rows
+from rounds import fedkt
 from sklearn.naive_bayes import GaussianNB
 
-from fedkd_flwr.clients import FedKTClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
@@ -69,11 +69,7 @@ def test_students_that_never_agree_are_an_error_with_the_way_out():
 def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on():
     def run(consensus, allow=frozenset({"fedkt", "density-ratio"})):
         members = [party(f"p{i}", *rows(30, seed=i, classes=(i,)), allow=allow) for i in range(3)]
-        grid = InProcessGrid(handler([FedKTClient(p) for p in members]), [{}] * 3)
-        settings = FedKTConfig(seed=1, nodes_stable_s=1e-6, consensus=consensus, one_class_voters="count")
-        made = FedKT(config=settings, public=public_set(), final_model=model, test=rows(60, seed=7))
-        made.start(grid, num_rounds=1)
-        return made.record
+        return rounds.run("fedkt", members, consensus=consensus, one_class_voters="count")[0].record
 
     found, voted = run("auto"), run("majority")
     assert found.consensus_rule == "density-ratio"
@@ -89,11 +85,7 @@ def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on():
 def test_probabilities_are_learnt_as_such_and_a_party_that_may_not_send_them_sends_labels():
     def run(allow):
         members = [party(f"p{i}", *rows(60, seed=i, classes=(i % 3, (i + 1) % 3)), allow=allow) for i in range(3)]
-        grid = InProcessGrid(handler([FedKTClient(p) for p in members]), [{}] * 3)
-        settings = FedKTConfig(seed=1, nodes_stable_s=1e-6, send="probabilities")
-        made = FedKT(config=settings, public=public_set(), final_model=_bells, test=rows(60, seed=7))
-        made.start(grid, num_rounds=1)
-        return made
+        return rounds.run("fedkt", members, send="probabilities", final_model=_bells)[0]
 
     made = run(frozenset({"fedkt", "probabilities"}))
     assert (made.record.consensus_rule, made.record.rounds[0].rejected) == ("probabilities", [])

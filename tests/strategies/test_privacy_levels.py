@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from federation import SCHEMA, accuracies, as_they_are, handler, held_by_server, model, parties, party, public_set, rows
 from grid import InProcessGrid
+from rounds import grid_of, make
 from visits import CONFIG, RESPONSE
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.clients import FedCTClient, FedKTClient
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
@@ -28,7 +29,7 @@ from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
+from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
 from fedkd_flwr.wire.label_codec import decode_labels, digest
 from fedkd_flwr.wire.records import open_instruction
 
@@ -37,30 +38,25 @@ L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0, "teachers_per_s
 L1 = {"level": "L1", "noise": "gaussian", "noise_strength": 2.0, "num_queries": 30}
 NOISY = {"label_mechanism": "randomized-response", "noise_strength": 3.0}
 LEVELS = {
-    "L0": (FedKT, FedKTConfig, {}, FedKTClient),
-    "L1": (FedKT, FedKTConfig, L1, FedKTClient),
-    "L2": (FedKT, FedKTConfig, L2, FedKTClient),
-    "L2 counts": (FedKT, FedKTConfig, {**L2, "learn_from": "counts"}, FedKTClient),
-    "PATE": (PATE, PATEConfig, {"noise": "gaussian", "noise_strength": 1.0}, PATEClient),
-    "FedCT": (FedCT, FedCTConfig, {}, FedCTClient),
-    "FedCT response": (FedCT, FedCTConfig, NOISY, FedCTClient),
-    "FedCT xor": (FedCT, FedCTConfig, {**NOISY, "label_mechanism": "xor"}, FedCTClient),
+    "L0": ("fedkt", {}),
+    "L1": ("fedkt", L1),
+    "L2": ("fedkt", L2),
+    "L2 counts": ("fedkt", {**L2, "learn_from": "counts"}),
+    "PATE": ("pate", {"noise": "gaussian", "noise_strength": 1.0}),
+    "FedCT": ("fedct", {}),
+    "FedCT response": ("fedct", NOISY),
+    "FedCT xor": ("fedct", {**NOISY, "label_mechanism": "xor"}),
 }
-KEYWORDS = ("ledger", "budget", "record", "noise_rng", "checkpoint", "resume_from", "min_train_nodes")
 AT_THE_PARTY = ("L2", "L2 counts", "FedCT response", "FedCT xor")
 
 
 def _strategy(case, **changes):
-    kind, config, settings, _ = LEVELS[case]
-    server = {} if kind is FedCT else {"final_model": model, "test": rows(200, seed=5)}
-    keywords = {name: changes.pop(name) for name in KEYWORDS if name in changes}
-    return kind(config=config(**{**QUICK, **settings, **changes}), public=public_set(), **server, **keywords)
+    algorithm, settings = LEVELS[case]
+    return make(algorithm, **{**settings, **changes})
 
 
-def _grid(level, members, **keywords):
-    client = LEVELS[level][3]
-    first = keywords.get("first_node_id", 1000)
-    return InProcessGrid(handler([client(p) for p in members], first), [{}] * len(members), **keywords)
+def _grid(case, members, **keywords):
+    return grid_of(members, LEVELS[case][0], **keywords)
 
 
 def _run(case, members, *, num_rounds=1, **changes):
@@ -166,7 +162,7 @@ def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private
     said = []
     for count, seed, classes in ((40, 0, (0, 1, 2)), (25, 77, (1,))):
         member = party("a", *rows(count, seed=seed, classes=classes), share_metrics=NAMES)
-        _, grid = _run(level, [member], min_train_nodes=1)
+        _, grid = _run(level, [member], minimum=1)
         said.append((_said(grid, "fit"), _said(grid, "evaluate")))
     assert said[0] == said[1]
 
@@ -174,7 +170,7 @@ def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private
 def test_without_a_mechanism_that_test_would_notice_the_private_rows():
     said = []
     for count, seed in ((40, 0), (25, 77)):
-        _, grid = _run("FedCT", [party("a", *rows(count, seed=seed), share_metrics=())], min_train_nodes=1)
+        _, grid = _run("FedCT", [party("a", *rows(count, seed=seed), share_metrics=())], minimum=1)
         said.append(_said(grid, "fit"))
     assert said[0] != said[1]
 
@@ -220,9 +216,8 @@ def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(ca
     public = PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=as_they_are(schema), y=y)
     two = partial(make_model, "decision-tree", num_classes=2, num_features=2)
     members = [party(f"p{i}", *rows(20, i, (0, 1)), public=public, model=two, tests={}) for i in range(3)]
-    kind, config, settings, _ = LEVELS[case]
-    settings = settings | {"noise": "laplace", "noise_strength": 0.5, "num_queries": 4}
-    strategy = kind(config=config(**QUICK, **settings, learn_from=release), public=public, final_model=two)
+    settings = {"noise": "laplace", "noise_strength": 0.5, "num_queries": 4}
+    strategy = _strategy(case, learn_from=release, public=public, final_model=two, test=None, **settings)
     grid = _grid(case, members)
     strategy.start(grid, num_rounds=1)
     event = TwoClassEvent(2.0) if release == "labels" else dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 2)
@@ -351,7 +346,7 @@ def test_beside_noise_at_the_server_rows_that_cannot_be_used_do_not_decide_wheth
 def test_noisy_votes_that_may_be_drawn_twice_are_refused(tmp_path):
     """A run that is kept and goes on would let the same votes out with other noise, and claim one draw."""
     with pytest.raises(ConfigError, match=r"ledger must be given where a noisy run is kept or continued"):
-        FedKT(config=FedKTConfig(**QUICK, **LEVELS["L1"][2]), public=public_set(), final_model=model,
+        FedKT(config=FedKTConfig(**QUICK, **L1), public=public_set(), final_model=model,
               checkpoint=tmp_path, record=RunRecord(run_id="1", algorithm="fedkt"))  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 """PrivateKT at the server: whole rounds, whom it asks how often, and a run that continues another."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
+import rounds
 from federation import public_set, rows
 from flwr.app import Array, ArrayRecord
-from privatekt_runs import CLEAR, TEST, grid_of, make, members, run
+from rounds import TEST, grid_of
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.record.notes import NoteCode
@@ -15,6 +17,10 @@ from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import numbered_arrays, open_instruction, open_reply
 
 pytest.importorskip("torch")
+
+CLEAR = 200.0  # an epsilon at which every label is kept
+make, run = partial(rounds.make, "privatekt"), partial(rounds.run, "privatekt", known=True)
+members = partial(rounds.members, algorithm="privatekt")
 
 
 def curve(strategy):
@@ -135,10 +141,10 @@ def test_with_participation_once_nobody_is_asked_twice_and_the_run_costs_one_rou
 
 def test_participation_once_with_too_few_parties_for_the_rounds_is_refused_before_anybody_is_asked():
     held = members()
-    grid = grid_of(held)
+    grid, names = grid_of(held, "privatekt"), {1000 + i: one.name for i, one in enumerate(held)}
     rule = r"num-rounds must be at most 2 with participation once \(2 of 5 parties a round\), got 3. Lower fraction"
     with pytest.raises(ConfigError, match=rule):
-        make(fraction=0.4, participation="once").start(grid, num_rounds=3)
+        make(fraction=0.4, names=names, participation="once").start(grid, num_rounds=3)
     assert grid.sent == []
 
 

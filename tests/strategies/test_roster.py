@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import SCHEMA, as_they_are, codes, fedct_grid, handler, parties, party, public_set, quick_fedct, rows
+from federation import SCHEMA, as_they_are, codes, fedct_grid, handler, parties, party, public_set, rows
 from flwr.app import Message
 from flwr.app.error import Error
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
+from rounds import quick_fedct
 
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.data.public import PublicSet

@@ -107,11 +107,7 @@ def _coins(shift: float, cells: int) -> tuple[Floats, Floats]:
     p, q, more = (
         # summed from both ends: 1 - p would lose the digits of a small side
         np.array([np.cumsum(part[::-1])[-2::-1], np.cumsum(part)[:-1]])
-        for part in (
-            number.mass,
-            number.mass * np.exp(-number.losses),
-            number.mass * np.expm1(-number.losses),
-        )
+        for part in (number.mass, number.mass * np.exp(-number.losses), number.mass * np.expm1(-number.losses))
     )
     # the difference q - p is exact where p and q are close, the ratio where they are not
     return p, np.where(np.abs(more) < p / 2, -np.log1p(np.maximum(more / p, -0.5)), np.log(p / q))
