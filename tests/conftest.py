@@ -31,6 +31,13 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr("fedkd_flwr.app.assembly.limits_of", lambda seconds, gigabytes: None)
 
 
+@pytest.fixture
+def no_page(monkeypatch):
+    """Let no run draw its page, which takes longer than a small run."""
+    for room in ("audit.run", "report.page"):
+        monkeypatch.setattr(f"fedkd_flwr.{room}.write_page", lambda record, path: path)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def sync() -> str:
     """Import what writes a model: a party's own process is a fork of this one; ledgers wait for no disk."""
@@ -48,8 +55,9 @@ def as_on_a_disk(monkeypatch, sync):
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from now on, of what tests make."""
+    """Collect garbage from now on, of what tests make, and seldom."""
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
 
 

@@ -37,6 +37,7 @@ def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
     assert record.notes[-1].code == "audited"
 
 
+@pytest.mark.usefixtures("no_page")
 def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     pytest.importorskip("torch")
     net = {"model": "mlp(hidden=[64], lr=0.03, batch_size=8)", "local-epochs": 10}
@@ -48,6 +49,7 @@ def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     assert found.everybody.auc.low > 0.55
 
 
+@pytest.mark.usefixtures("no_page")
 def test_trees_tell_members_that_they_have_learnt_by_heart(tmp_path):
     model = "random-forest(n_estimators=5)"
     found = audit(_config(tmp_path, algorithm="pooled-forest", model=model), shadows=4).audit
@@ -55,6 +57,7 @@ def test_trees_tell_members_that_they_have_learnt_by_heart(tmp_path):
     assert found.everybody.auc.low > 0.55
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_shadow_run_in_which_a_party_fails_is_evidence_too(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     answered, seen = client_app.answer, []
@@ -72,6 +75,7 @@ def test_a_shadow_run_in_which_a_party_fails_is_evidence_too(tmp_path, monkeypat
     assert audit(config, shadows=4).audit.parties.keys() == {"party-000", "party-001"}
 
 
+@pytest.mark.usefixtures("no_page")
 def test_half_of_each_party_s_rows_are_members_and_density_ratios_come_with_labels_and_class_counts(tmp_path):
     small = {"num-rounds": 1, "consensus": "density-ratio", "num-public": 30, "num-private": 60}
     found = audit(_config(tmp_path, **small), shadows=4).audit

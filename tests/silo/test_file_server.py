@@ -21,7 +21,7 @@ from fedkd_flwr.silo.letters import read_letter
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.saved_model import load
 
-pytestmark = pytest.mark.usefixtures("in_this_process")
+pytestmark = pytest.mark.usefixtures("in_this_process", "no_page")  # `cli/test_file.py` has a page
 
 
 def _predictions(folder):
