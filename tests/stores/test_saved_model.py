@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import run_apps
 from schemas import column
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import RocCurveDisplay, get_scorer
@@ -18,7 +17,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr
 from fedkd_flwr.app import server_app
-from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.clients import base
 from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Schema
@@ -67,11 +65,6 @@ def rows(tmp_path_factory):
     return path
 
 
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch):
-    monkeypatch.setattr("fedkd_flwr.report.page.write_page", lambda record, path: path)
-
-
 def _run(folder, rows, algorithm, monkeypatch):
     """Run an algorithm; return each file that it left, with the model and the public set as they were in the run."""
     kept, keep_server, keep_party = {}, server_app._keep_model, base.keep_models
@@ -89,21 +82,9 @@ def _run(folder, rows, algorithm, monkeypatch):
 
     monkeypatch.setattr(server_app, "_keep_model", server)
     monkeypatch.setattr(base, "keep_models", party)
-    config = {
-        "algorithm": algorithm,
-        "dataset": "table",
-        "table": str(rows),
-        "label": "income",
-        "schema-path": str(rows.with_name("schema.toml")),
-        "partitioner": "iid",
-        "centralised": False,
-        "save-party-models": True,
-        "output-dir": str(folder),
-        "num-parties": 2,
-        **SETTINGS[algorithm],
-    }
-    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
-    server_app.app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+    table = {"dataset": "table", "table": str(rows), "label": "income", "partitioner": "iid"}
+    config = {"algorithm": algorithm, "schema-path": str(rows.with_name("schema.toml")), "centralised": False}
+    run_apps(folder, 2, {**table, **config, "save-party-models": True, **SETTINGS[algorithm]})
     return kept
 
 
