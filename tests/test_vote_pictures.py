@@ -1,20 +1,14 @@
 """The pictures of docs/understand/votes.md show the figures on record."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
+from scripts import ROOT, script
 
 
 @pytest.fixture(scope="module")
 def pictures():
-    spec = importlib.util.spec_from_file_location("vote_pictures", ROOT / "docs" / "vote_pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/vote_pictures.py")
 
 
 def _texts(path):

@@ -11,18 +11,15 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 
 WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
-
-
 CONFIG = {**FedCTConfig(steps_per_round=5).told(), **WIRE, "algorithm": "fedct"}
-
-
 KT = {**FedKTConfig(students_per_party=2, teachers_per_student=5).told(), **WIRE, "algorithm": "fedkt"}
-
-
 RESPONSE = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0, steps_per_round=2).told()
-
-
 NFDP = FedMDConfig(subset_rows=8, initial_epochs=1, distillation_epochs=1, answer_form="argmax").told()
+
+
+def later(server_round):
+    """Return what an instruction says in a later round to whoever answered the one before."""
+    return {"server-round": server_round, "last-round": server_round - 1}
 
 
 def fit(member, **changes):

@@ -4,26 +4,21 @@ The audit itself, with more canaries and runs, is ``benchmarks/audit_claims.py``
 replaced by a seeded stream here, so that a test that passes passes always; the claims do not know.
 """
 
-import importlib.util
 import logging
 import math
 import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+import scripts
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "audit_claims.py"
 NETS = ("PrivateKT",)  # need torch
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("audit_claims", SCRIPT)
-    module = sys.modules["audit_claims"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.script("benchmarks/audit_claims.py")
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,9 @@ from federation import Means, fedct_grid, handler, model, parties, party, rows
 from grid import InProcessGrid
 from rounds import fedkt_grid
 from sklearn.tree import DecisionTreeClassifier
+from visits import WIRE, code
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient
+from fedkd_flwr.clients import FedKTClient
 from fedkd_flwr.clients.answer import (
     MAX_PUBLIC_COLUMNS,
     Answer,
@@ -144,29 +145,28 @@ class Hangs(DecisionTreeClassifier):
         time.sleep(60)
 
 
+def _hangs(*, seed):
+    return Classifier(Hangs(), num_classes=3)
+
+
 def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run(tmp_path):
     members = parties(3, state=tmp_path, apart=Limits(seconds=60, memory=0))
-    stuck = replace(
-        members[0], model=lambda *, seed: Classifier(Hangs(), num_classes=3), apart=Limits(seconds=0.3, memory=0)
-    )
-    clients = [FedCTClient(one) for one in (stuck, *members[1:])]
-    config = FedCTConfig()
-    strategy = FedCT(config=config, public=members[0].public, min_available_nodes=3)
-    strategy.start(InProcessGrid(handler(clients), [{}] * 3), num_rounds=1)
+    stuck = replace(members[0], model=_hangs, apart=Limits(seconds=0.3, memory=0))
+    strategy = FedCT(config=FedCTConfig(), public=stuck.public, min_available_nodes=3)
+    strategy.start(fedct_grid([stuck, *members[1:]]), num_rounds=1)
     (entry,) = strategy.record.rounds
     assert [(r.party, r.code) for r in entry.rejected] == [("party-000", "limit-exceeded")]
     assert entry.answered == ["party-001", "party-002"]
-    again = FedCT(config=config, public=members[0].public, min_available_nodes=2)
+    again = FedCT(config=FedCTConfig(), public=stuck.public, min_available_nodes=2)
     again.start(fedct_grid([replace(one, state=NO_STATE) for one in members[:2]]), num_rounds=1)
     assert len(again.record.rounds[0].answered) == 2
 
 
 def test_beside_a_claim_a_party_whose_work_hangs_answers_as_ever():
-    members = parties(2, apart=Limits(seconds=0.3, memory=0))
-    stuck = [replace(one, model=lambda *, seed: Classifier(Hangs(), num_classes=3)) for one in members]
+    members = parties(2, apart=Limits(seconds=0.3, memory=0), model=_hangs)
     config = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
     strategy = FedCT(config=config, public=members[0].public, min_available_nodes=2)
-    strategy.start(fedct_grid(stuck), num_rounds=1)
+    strategy.start(fedct_grid(members), num_rounds=1)
     assert [(r.answered, r.rejected) for r in strategy.record.rounds] == [([one.name for one in members], [])]
     assert "limit-exceeded" not in strategy.record.to_json()
 
@@ -199,12 +199,10 @@ def test_at_l2_more_teachers_than_a_visit_has_time_for_are_refused_before_one_is
     config = FedKTConfig(
         level="L2", teachers_per_student=1000, students_per_party=100, noise="laplace", noise_strength=1.0
     )
-    told = config.resolved(num_public=60, num_classes=3, num_rounds=1).told()
-    wire = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
+    told = {**config.resolved(num_public=60, num_classes=3, num_rounds=1).told(), **WIRE, "algorithm": "fedkt"}
     for said in ("party", "none"):
         one = FedKTClient(party("a", *rows(20, seed=0), apart=Limits(seconds=3000.0, memory=0)))
-        arrays, _, metrics = one.fit([], {**told, **wire, "algorithm": "fedkt", "privacy": said})
-        assert (arrays, metrics["code"]) == ([], "not-allowed")
+        assert code(one.fit([], {**told, "privacy": said})) == "not-allowed"
     assert "must leave each teacher 0.1 s of half of round-limit-s (3000 s), got 100000" in caplog.text
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federation import party, rows
-from visits import CONFIG, RESPONSE, WIRE, code, fit, of_run
+from visits import CONFIG, RESPONSE, WIRE, code, fit, later, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
@@ -78,6 +78,7 @@ def test_codes_that_private_rows_may_decide_stay_where_a_claim_may_cover_the_rep
 NOISE = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
 FIRST = Lineage.new("7")
 AGAIN = FIRST.then("8")
+SECOND = later(2)
 
 
 def _member(folder, run_id, *, secret=b""):
@@ -98,28 +99,32 @@ def _asked(lineage, config=NOISE, **changes):
     return {**config.told(), **WIRE, **told, **changes}
 
 
+def _answer(member, lineage, config=NOISE, **changes):
+    """Return the bytes of a party's labels, and of which run it says that it went on from there."""
+    (sent,), _, said = FedCTClient(member).fit([], _asked(lineage, config, **changes))
+    return sent.tobytes(), said.get("went-on-from", "")
+
+
 def _charges(member):
     return [(entry.run_id, entry.server_round) for entry in member.ledger.load().entries]
 
 
 def test_the_same_round_of_the_same_exchange_has_the_same_noisy_answer_and_one_charge(tmp_path):
-    (first,), _, before = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    first, before = _answer(_member(tmp_path, "7"), FIRST)
     member = _member(tmp_path, "8")
-    (again,), _, said = FedCTClient(member).fit([], _asked(AGAIN))
-    assert np.array_equal(first, again)
-    assert ("went-on-from" in before, said["went-on-from"]) == (False, "7")
-    FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert (before, _answer(member, AGAIN)) == ("", (first, "7"))
+    _answer(member, AGAIN, **SECOND)
     assert _charges(member) == [("7", 1), ("7", 2)]
 
 
 @pytest.mark.parametrize("simulated", [False, True])
 def test_a_silo_writes_down_which_run_s_folder_holds_what_it_keeps(tmp_path, simulated):
-    FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    _answer(_member(tmp_path, "7"), FIRST)
     assert not runs_gone_on_from(tmp_path / "runs" / "7")
     member = replace(_member(tmp_path, "8"), simulated=simulated)
     FedCTClient(member).ready(_asked(AGAIN))
     assert not runs_gone_on_from(tmp_path / "runs" / "8")  # nothing is kept yet
-    FedCTClient(member).fit([], _asked(AGAIN))
+    _answer(member, AGAIN)
     assert runs_gone_on_from(tmp_path / "runs" / "8") == ([] if simulated else ["7"])
     assert runs_gone_on_from(tmp_path / "runs" / "8", "b") == []
 
@@ -136,43 +141,38 @@ def test_a_silo_writes_down_which_run_s_folder_holds_what_it_keeps(tmp_path, sim
     ],
 )
 def test_whoever_cannot_show_that_it_is_the_same_exchange_finds_nothing_and_pays_anew(tmp_path, changes):
-    (first,), _, _ = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    first, _ = _answer(_member(tmp_path, "7"), FIRST)
     member = _member(tmp_path, "8")
-    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **changes))
-    assert not np.array_equal(first, other)
-    assert "went-on-from" not in said
+    other, went_on = _answer(member, AGAIN, **changes)
+    assert (first != other, went_on) == (True, "")
     assert _charges(member) == [("7", 1), ("8", 1)]
     assert member.state.of_run("7").load().server_round == 1  # and it is as it was
 
 
 def test_a_forgotten_state_is_not_made_up_for_by_the_ledger(tmp_path):
-    (first,), _, _ = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    first, _ = _answer(_member(tmp_path, "7"), FIRST)
     member = _member(tmp_path, "8")
     member.state.of_run("7").remove()
-    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
-    assert not np.array_equal(first, other)
-    assert "went-on-from" not in said
+    other, went_on = _answer(member, AGAIN, **SECOND)
+    assert (first != other, went_on) == (True, "")
     assert _charges(member) == [("7", 1), ("8", 2)]
 
 
 def test_a_party_that_no_run_has_reached_answers_once_whichever_run_of_the_exchange_comes_then(tmp_path):
-    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    first, _ = _answer(_member(tmp_path, "8"), AGAIN)
     for run_id, lineage in (("9", AGAIN.then("9")), ("8", AGAIN), ("7", FIRST)):
         member = _member(tmp_path, run_id)
-        (again,), _, said = FedCTClient(member).fit([], _asked(lineage))
-        assert np.array_equal(first, again)
-        assert said.get("went-on-from", "") == ("7" if lineage.earlier else "")
+        assert _answer(member, lineage) == (first, "7" if lineage.earlier else "")
     ((name, server_round),) = _charges(member)
     assert (name[:2], server_round) == ("7-", 1)
 
 
 def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_the_party(tmp_path):
     """Else what was drawn under the first settings would be sent as the answer to others."""
-    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    first, _ = _answer(_member(tmp_path, "8"), AGAIN)
     member = _member(tmp_path, "9")
-    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN.then("9"), **{"noise-strength": 9.0}))
-    assert not np.array_equal(first, other)
-    assert "went-on-from" not in said
+    other, went_on = _answer(member, AGAIN.then("9"), **{"noise-strength": 9.0})
+    assert (first != other, went_on) == (True, "")
     (before, _), (after, _) = _charges(member)
     assert (before[:2], after) == ("7-", "9")
 
@@ -181,10 +181,9 @@ def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_th
 def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_is(tmp_path, simulated):
     """No charge tells that it reached the party; what it kept does."""
     plain = FedCTConfig()
-    FedCTClient(replace(_member(tmp_path, "7"), simulated=simulated)).fit([], _asked(FIRST, plain))
+    _answer(replace(_member(tmp_path, "7"), simulated=simulated), FIRST, plain)
     member = replace(_member(tmp_path, "8"), simulated=simulated)
-    asked = _asked(AGAIN, plain.changed(steps_per_round=7), **{"server-round": 2, "last-round": 1})
-    assert "went-on-from" not in FedCTClient(member).fit([], asked)[2]
+    assert _answer(member, AGAIN, plain.changed(steps_per_round=7), **SECOND)[1] == ""
     assert member.state.of_run("7").load().server_round == 1
     assert member.state.of_run("8").load().server_round == 2
 
@@ -192,14 +191,13 @@ def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_i
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)
-    assert FedCTClient(member).fit([], _asked(AGAIN))[2]["went-on-from"] == "7"
+    assert _answer(member, AGAIN)[1] == "7"
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["7"]
 
 
 def test_a_ledger_that_lost_the_round_the_server_has_is_still_refused(tmp_path):
     member = _member(tmp_path, "8")
-    answer = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
-    assert answer[2]["code"] == Code.LEDGER_LOST
+    assert code(FedCTClient(member).fit([], _asked(AGAIN, **SECOND))) == Code.LEDGER_LOST
 
 
 def test_a_node_s_secret_shows_the_same_in_a_run_and_something_else_in_each_run_and_party(tmp_path):
@@ -218,8 +216,7 @@ def test_a_node_s_secret_shows_the_same_in_a_run_and_something_else_in_each_run_
 
 @pytest.mark.parametrize("name", ["draw 1", "7\n\x1b[2J", "x" * 65, "../7"])
 def test_what_is_no_run_s_id_does_not_become_one_in_the_ledger(tmp_path, name):
-    member = _member(tmp_path, "8")
-    FedCTClient(member).fit([], _asked(AGAIN, continues=name))
+    _answer(member := _member(tmp_path, "8"), AGAIN, continues=name)
     assert _charges(member) == [("8", 1)]
 
 
@@ -270,11 +267,9 @@ def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
 
 def test_of_several_earlier_runs_the_latest_that_reached_the_party_is_gone_on_from(tmp_path):
     """Run 8 did not bring what it continues: for the party it was a new one, whose answers are newer."""
-    FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
-    (second,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(FIRST))
-    (again,), _, said = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
-    assert np.array_equal(second, again)
-    assert said["went-on-from"] == "8"
+    _answer(_member(tmp_path, "7"), FIRST)
+    second, _ = _answer(_member(tmp_path, "8"), FIRST)
+    assert _answer(_member(tmp_path, "9"), AGAIN.then("9")) == (second, "8")
 
 
 def test_a_run_that_has_not_come_yet_cannot_be_answered_in_by_another_one(tmp_path):

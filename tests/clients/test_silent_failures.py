@@ -3,13 +3,12 @@
 The cases are those of ``benchmarks/silent_failures.py``, which runs many more of them.
 """
 
-import importlib.util
 import logging
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scripts
 
 from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.schema import Column, Schema
@@ -17,7 +16,6 @@ from fedkd_flwr.data.tables import load_usable_rows
 from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.stores.ledger import LedgerStore
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "silent_failures.py"
 L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 1e9, "num_queries": 5, "teachers_per_student": 4}
 NFDP = {"answer_form": "argmax", "initial_epochs": 1, "distillation_epochs": 1, "subset_replacement": False}
 RESPONSE = {"label_mechanism": "randomized-response", "noise_strength": 1e-9, "steps_per_round": 2}
@@ -26,13 +24,9 @@ TREE = {"party": "a", "model": "decision-tree", "require-privacy": True}
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("silent_failures", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    module = scripts.script("benchmarks/silent_failures.py")
     module._warm_up = lambda: None  # these models need no library that is not there yet
-    yield module
-    del sys.modules[spec.name]
+    return module
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Every privacy figure that the documentation's arguments rest on, computed again, rounded up, found in the text."""
 
-import importlib.util
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
+from scripts import ROOT, script
 
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.calibration import calibrate_votes
@@ -18,7 +17,6 @@ from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 from fedkd_flwr.report.claims import bound_text
 
-ROOT = Path(__file__).parents[2]
 DELTA = 1e-5
 
 
@@ -84,10 +82,8 @@ def _three_and_two_classes(gamma=0.1, epsilon=0.165):
 
 def _hundred_labels():
     """The tight epsilon of 100 labels of epsilon 1, ten classes, and the least budget that covers them."""
-    spec = importlib.util.spec_from_file_location("ledger_filter", ROOT / "benchmarks" / "ledger_filter.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return script.price(RandomizedResponse(epsilon=1.0, num_classes=10).dp_event(), 100, DELTA)
+    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
+    return script("benchmarks/ledger_filter.py").price(label, 100, DELTA)
 
 
 NFDP, SMALL = (Subsampling(num_rows=2880, subset_rows=k, replacement=True) for k in (2880, 300))

@@ -1,6 +1,5 @@
 """Settings as people write them: every key has one home, and each is checked before any party is contacted."""
 
-import importlib.util
 import json
 import re
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from flwr.common.config import flatten_dict
 from pydantic import TypeAdapter, ValidationError
+from scripts import script
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.card import Config
@@ -56,10 +56,7 @@ GENERAL = {key: (RunConfig, name) for name, key in RunConfig.keys().items()}
 
 @pytest.fixture
 def reference():
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/reference.py")
 
 
 OUT_OF_DATE = [

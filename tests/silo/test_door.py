@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from federation import fedct_grid, held_by_server, party, rows
 from flwr.app import Context, RecordDict
+from visits import CONFIG, WIRE, code, fit
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
@@ -66,6 +67,14 @@ def _run(members, config=None, rounds=1, **keywords):
     return grid, strategy.record
 
 
+def _door(folder, **asks):
+    return SiloDoor(EgressLog(folder, party="a"), run_id="1", **asks)
+
+
+def _asked(server_round=1, **changes):
+    return Ask(**{"server_round": server_round, "algorithm": "fedct", "told": {}, **changes})
+
+
 def _log(member):
     found = read_log(member.door.log.path)
     assert found.problems == []
@@ -103,11 +112,8 @@ def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
     members = [_guarded(tmp_path, name) for name in "ab"]
     grid, record = _run(members, rounds=2)
     lines = _log(members[0])
-    assert [(line["round"], line["left"], line["code"]) for line in lines] == [
-        (1, True, ""),
-        (2, True, ""),
-        ("final", True, ""),
-    ]
+    left = [(line["round"], line["left"], line["code"]) for line in lines]
+    assert left == [(1, True, ""), (2, True, ""), ("final", True, "")]
     for line, sent in zip(lines, _arrays(grid, 1000), strict=False):
         (array,) = sent.values()
         assert line["output"]["arrays"][0]["sha256"] == sha256(array.numpy().tobytes()).hexdigest()
@@ -127,19 +133,18 @@ def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
 
 def test_each_code_that_leaves_has_a_line_also_where_no_party_could_be_set_up(tmp_path, caplog):
     member = _guarded(tmp_path, "a", allow=frozenset())
-    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1}
     for client in (FedCTClient(member), RefusingClient("a", RefusalError("no"), door=member.door)):
-        assert client.fit([], {**told, "server-round": 1})[2]["code"] == "not-allowed"
+        assert code(client.fit([], WIRE | {"algorithm": "fedct"})) == "not-allowed"
     assert [(line["left"], line["code"]) for line in _log(member)] == [(False, "not-allowed")] * 2
     assert caplog.text.count("leaves this round out") == 2
     assert "only the code not-allowed" in log_text(_log(member))
 
 
 def test_the_log_names_what_made_the_reply_and_what_was_told_beside_it_and_no_visit_speaks_for_the_next(tmp_path):
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
-    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    door = _door(tmp_path, versions={"fedkd-flwr": "1.2"})
+    door.before_rows(_asked())
     door.let_out(Leaving(reply=StoredReply(), num_examples=3, sender={"reply-every-s": 7}))
-    door.before_rows(Ask(server_round=2, algorithm="fedct", told={}))
+    door.before_rows(_asked(2))
     door.refused("internal")
     door.refused("internal")  # of a visit that ended before it had said its round
     lines = read_log(door.log.path).lines
@@ -159,8 +164,7 @@ def test_with_a_full_disk_an_answer_is_held_back_all_the_same_and_the_next_is_no
         save(self, saved)
 
     monkeypatch.setattr(PartyState, "save", full)
-    told = {**FedCTConfig().told(), "algorithm": "fedct", "fingerprint": member.public.fingerprint, "wire-version": 1}
-    assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
+    assert code(fit(member)) == "held-back"
     assert member.state.load() is None
 
 
@@ -176,11 +180,7 @@ def test_what_was_approved_is_what_leaves_and_the_table_says_what_the_bytes_say(
     assert [row[1] for row in table[1:]] == [("red", "green", "blue")[label] for label in labels]
     line = _log(members[0])[0]
     assert line["output"] == facts["output"]
-    assert {key: line["approval"][key] for key in ("verdict", "by", "reason")} == {
-        "verdict": "approved",
-        "by": "Ada",
-        "reason": "seen",
-    }
+    assert [line["approval"][key] for key in ("verdict", "by", "reason")] == ["approved", "Ada", "seen"]
     assert record.rounds[0].answered == ["a", "b"]
     assert pending(tmp_path / "a") == []
     assert not list((tmp_path / "a").rglob("held/*.npz"))
@@ -196,12 +196,8 @@ def test_nothing_of_an_answer_that_nobody_approves_leaves_and_the_run_names_the_
     assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "held-back")]
     assert _arrays(grid, 1000) == []
     assert record.status == "completed"
-    line = _log(members[0])[0]
-    assert (line["left"], line["code"], line["approval"]["verdict"]) == (
-        False,
-        "held-back",
-        "rejected" if rejected else "expired",
-    )
+    line, verdict = _log(members[0])[0], "rejected" if rejected else "expired"
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "held-back", verdict)
     assert line["output"]["bytes"] > 0  # what was held back
     # noise that was drawn is paid for, whatever the steward decides; without noise nothing was told
     assert len(members[0].ledger.load().entries) == (config is NOISY)
@@ -226,9 +222,8 @@ def test_a_rejected_answer_that_is_asked_for_again_is_neither_drawn_nor_charged_
 
 def test_the_final_visit_discloses_no_metrics_that_nobody_approved(tmp_path):
     keys = {"approve": "always", "share_metrics": ("accuracy",), "min_support": 0}
-    final = {"algorithm": "fedct", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, "privacy": "none"}
     never_asked = _guarded(tmp_path, "c", within_s=0.0, **keys)
-    assert FedCTClient(never_asked).evaluate([], {**final, **FedCTConfig().told()})[2]["code"] == "held-back"
+    assert FedCTClient(never_asked).evaluate([], {**CONFIG, "privacy": "none"})[2]["code"] == "held-back"
     for verdict, codes in ((False, {"held-back"}), (True, {None})):
         member = _guarded(tmp_path / str(verdict), "a", within_s=5.0, **keys)
         thread, _ = _steward(member, verdict, verdict)
@@ -240,12 +235,10 @@ def test_the_final_visit_discloses_no_metrics_that_nobody_approved(tmp_path):
 
 @pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
 def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_back_is_right(tmp_path, config):
-    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **config.told()}
     held = _guarded(tmp_path, "a", approve="always", within_s=0.0)
-    assert FedCTClient(held).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
-    client = FedCTClient(_guarded(tmp_path, "a"))
-    right = digests([held.state.load().arrays["value.labels"]])
-    assert held_by_server(client, [], {**told, "server-round": 2, "base": right}) == {}
+    assert code(fit(held, **config.told())) == "held-back"
+    right = {"server-round": 2, "base": digests([held.state.load().arrays["value.labels"]])}
+    assert held_by_server(FedCTClient(_guarded(tmp_path, "a")), [], {**CONFIG, **config.told(), **right}) == {}
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
@@ -253,18 +246,16 @@ def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_ba
 
 def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tmp_path):
     limits = parse_setting_rules("num-rounds<=2, fedct.quorum>=0.5", {"num-rounds", "fedct.quorum"})
-    said = {"num-rounds": 1, "fedct.quorum": 0.9}
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", settings=said, rules=SiteRules(settings=limits))
-    words = {"algorithm": "fedct", "claim": None, "events": None}
-    door.before_rows(Ask(server_round=2, told={}, **words))
+    door = _door(tmp_path, settings={"num-rounds": 1, "fedct.quorum": 0.9}, rules=SiteRules(settings=limits))
+    door.before_rows(_asked(2))
     for server_round, told in ((3, {}), (1, {"fedct.quorum": 0.1})):
         with pytest.raises(RefusalError, match="run-rules of this site must be kept"):
-            door.before_rows(Ask(server_round=server_round, told=told, **words))
+            door.before_rows(_asked(server_round, told=told))
 
 
 def test_a_reply_that_costs_more_than_the_site_lets_out_or_has_no_claim_is_refused(tmp_path):
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", rules=SiteRules(reply_epsilon=2.0, delta=0.0))
-    ask = Ask(server_round=1, algorithm="fedct", told={}, claim=NOISE, events=[(PureEvent(1.0), 2)])
+    door = _door(tmp_path, rules=SiteRules(reply_epsilon=2.0, delta=0.0))
+    ask = _asked(claim=NOISE, events=[(PureEvent(1.0), 2)])
     door.before_rows(ask)
     for changes, seen in (({"events": [(PureEvent(1.0), 3)]}, "3"), ({"events": None, "claim": None}, "infinite")):
         with pytest.raises(RefusalError, match=rf"reply-epsilon .* \(at most 2 at delta 0\), got '{seen}'"):
@@ -279,8 +270,8 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
         member = _guarded(tmp_path, f"a{len(list(tmp_path.iterdir()))}", rules=SiteRules(settings=limits))
         member = replace(member, allow=frozenset({"fedmd", "fedkt"}))
         member.door.settings = said
-        told = {**config.told(), "algorithm": client.card.name, "fingerprint": "ab" * 32, "wire-version": 1}
-        return client(member).fit([indices], {**told, "server-round": 1, "payload": "indices"})[2].get("code", "")
+        told = {**config.told(), **WIRE, "algorithm": client.card.name, "payload": "indices"}
+        return client(member).fit([indices], told)[2].get("code", "")
 
     noisy = FedMDConfig(answer_form="argmax", label_mechanism="randomized-response", noise_strength=1.0)
     level2 = FedKTConfig(level="L2", noise="gaussian", noise_strength=9.0, teachers_per_student=2)
@@ -297,8 +288,8 @@ NOISE = {"unit": "party", "adversary": "server", "neighbouring_relation": "any",
 @pytest.mark.parametrize(("within_s", "until_s"), [(60.0, 0.05), (0.05, 60.0)])
 def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_says(tmp_path, within_s, until_s):
     soon, until = time.monotonic() + 0.05, time.monotonic() + until_s
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=within_s, until=until)
-    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    door = _door(tmp_path, approve="always", within_s=within_s, until=until)
+    door.before_rows(_asked())
     with pytest.raises(RefusalError, match="'expired'"):
         door.let_out(Leaving(reply=LABELS, num_examples=3))
     assert time.monotonic() < soon + 10.0
@@ -306,8 +297,8 @@ def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_say
 
 def test_a_visit_that_is_ended_while_it_waits_says_that_nobody_waits_for_an_approval_any_more(tmp_path, monkeypatch):
     """As when the run is stopped: the node ends the ClientApp's process, and it hears SIGTERM."""
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
-    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    door = _door(tmp_path, approve="always")
+    door.before_rows(_asked())
 
     def told(seconds):
         raise SystemExit(1)
@@ -346,17 +337,15 @@ def test_a_reply_that_cannot_be_written_down_does_not_leave_and_a_refusal_is_wri
 
 def test_what_a_full_disk_keeps_out_of_the_ledger_is_withheld_also_where_a_steward_is_asked(tmp_path, monkeypatch):
     wrong = DataError("a class", code=Code.CLASS_OUTSIDE_SCHEMA)
-    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
     member = _guarded(tmp_path, "a", approve="always", fault=wrong)
-    client = FedCTClient(member)
-    assert client.fit([], {**told, "server-round": 1})[2]["code"] == "class-outside-schema"
+    assert code(fit(member)) == "class-outside-schema"
     assert [entry.mechanism for entry in member.ledger.load().entries] == [NO_NOISE]
     monkeypatch.setattr(member.ledger, "note_no_noise", _full)
-    assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
+    assert code(fit(member, **{"server-round": 2})) == "withheld"
     good = _guarded(tmp_path, "b", approve="always")
     monkeypatch.setattr(good.ledger, "note_no_noise", _full)
     _steward(good, True)
-    assert FedCTClient(good).fit([], {**told, "server-round": 1})[2]["code"] == "withheld"
+    assert code(fit(good)) == "withheld"
     (line,) = _log(good)
     assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "withheld", "approved")
 

@@ -87,29 +87,48 @@ def test_gaussian_queries_alone_cost_the_exact_amount_and_less_than_renyi_s():
     assert mixed == pytest.approx(dp.get_epsilon_gaussian(12 / 5, 1e-5), rel=1e-10)
 
 
-def test_mixed_gaussian_and_pure_events_cost_more_than_either_and_less_than_both():
-    gaussian, laplace = (dp.GaussianDpEvent(4.0), 3), (dp.LaplaceDpEvent(10.0), 40)
-    both = _spent(gaussian, laplace).epsilon(1e-5)
-    apart = [_spent(one).epsilon(1e-5) for one in (gaussian, laplace)]
-    assert max(apart) < both < sum(apart)
-    # and as dp-accounting finds on a fine grid
+GAUSSIAN, LAPLACE = (dp.GaussianDpEvent(4.0), 3), (dp.LaplaceDpEvent(10.0), 40)
+
+
+@pytest.mark.parametrize(
+    "uses", [(GAUSSIAN, LAPLACE), ((TwoClassEvent(12.5), 40), (PureEvent(0.1), 30))], ids=["votes", "two classes"]
+)
+def test_unlike_events_together_cost_more_than_either_and_less_than_both(uses):
+    apart = [_spent(one).epsilon(1e-5) for one in uses]
+    assert max(apart) < _spent(*uses).epsilon(1e-5) < sum(apart)
+
+
+def test_gaussian_beside_laplace_noise_costs_what_dp_accounting_finds_on_a_fine_grid():
     accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
-    reference = accountant.compose(*gaussian).compose(*laplace).get_epsilon(1e-5)
-    assert both == pytest.approx(reference, rel=1e-5)
+    reference = accountant.compose(*GAUSSIAN).compose(*LAPLACE).get_epsilon(1e-5)
+    assert _spent(GAUSSIAN, LAPLACE).epsilon(1e-5) == pytest.approx(reference, rel=1e-5)
+
+
+def test_two_strengths_of_one_kind_cost_more_than_the_weaker_twice_and_less_than_the_stronger_twice():
+    weak, both, strong = ([(TwoClassEvent(noise), 40) for noise in two] for two in ((20, 20), (12.5, 20), (12.5, 12.5)))
+    assert _spent(*weak).epsilon(1e-5) < _spent(*both).epsilon(1e-5) < _spent(*strong).epsilon(1e-5)
+
+
+OF_EPSILON = {
+    "pure": PureEvent,
+    "laplace": lambda epsilon: dp.LaplaceDpEvent(1 / epsilon),
+    "two classes": lambda epsilon: TwoClassEvent(2 / epsilon),
+}
 
 
 @example(53.5625, 22123, 0.9, "pure")  # at delta 0.99 the first guess of an epsilon is just too small to prove
-@settings(max_examples=12)
+@settings(max_examples=18)
 @given(
     st.floats(1e-9, 60),
     st.integers(1, 10**6),
     st.sampled_from([1e-300, 1e-12, 1e-5, 0.1, 0.9]),
-    st.sampled_from(["pure", "laplace"]),
+    st.sampled_from([*OF_EPSILON]),
 )
-def test_epsilon_is_a_number_within_the_plain_sum_and_its_delta_is_kept(per_use, count, delta, kind):
-    spent = _spent((PureEvent(per_use) if kind == "pure" else dp.LaplaceDpEvent(1 / per_use), count))
+def test_epsilon_is_within_the_plain_sum_and_that_of_any_mechanism_and_its_delta_is_kept(per_use, count, delta, kind):
+    spent = _spent((OF_EPSILON[kind](per_use), count))
     epsilon = spent.epsilon(delta)
     assert 0 <= epsilon <= spent.epsilon(0.0) <= per_use * count * (1 + 1e-12)
+    assert epsilon <= _spent((PureEvent(per_use), count)).epsilon(delta) * (1 + 1e-9)
     # read the other way round: as good, whichever tilt each of them chose; far out the way back is looser, see below
     if delta >= 1e-12:
         assert spent.delta(epsilon) <= delta * (1 + 1e-2)

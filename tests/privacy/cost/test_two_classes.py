@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from fedkd_flwr.privacy.cost import two_classes
-from fedkd_flwr.privacy.cost.accountant import Accountant
-from fedkd_flwr.privacy.cost.events import PureEvent, TwoClassEvent
 from fedkd_flwr.privacy.cost.losses import TiltedSum, pure_losses, solve_epsilon, tilt_for_epsilon
 from fedkd_flwr.privacy.cost.two_classes import two_class_losses
 
@@ -167,34 +165,3 @@ def test_a_distribution_made_of_a_curve_has_that_curve():
 def test_beyond_forty_a_label_is_taken_for_any_of_its_epsilon():
     ((grid, uses),) = two_class_losses(40.5, 7)
     assert (uses, grid.step, grid.mass.tolist()) == (7, 40.5, pure_losses(40.5).mass.tolist())
-
-
-# ------------------------------------------------------------------------------------------------ in the accountant
-
-
-def spent(*uses):
-    accountant = Accountant()
-    for event, count in uses:
-        accountant.compose(event, count)
-    return accountant
-
-
-@settings(max_examples=6)
-@given(st.floats(1e-9, 50), st.integers(1, 10**6), st.sampled_from([1e-200, 1e-12, 1e-5, 0.1]))
-def test_epsilon_is_within_the_plain_sum_and_below_any_mechanism_s_of_its_epsilon(shift, count, delta):
-    labels, pure = spent((TwoClassEvent(2 / shift), count)), spent((PureEvent(shift), count))
-    epsilon = labels.epsilon(delta)
-    assert 0 <= epsilon <= labels.epsilon(0.0) <= shift * count * (1 + 1e-12)
-    assert epsilon <= pure.epsilon(delta) * (1 + 1e-9)
-    if delta >= 1e-12:
-        assert labels.delta(epsilon) <= delta * (1 + 1e-2)
-
-
-def test_labels_beside_other_noise_cost_more_than_either_and_less_than_the_sum():
-    labels, others = (TwoClassEvent(12.5), 40), (PureEvent(0.1), 30)
-    both = spent(labels, others).epsilon(1e-5)
-    apart = [spent(one).epsilon(1e-5) for one in (labels, others)]
-    assert max(apart) < both < sum(apart)
-    # two strengths of the same kind: between twice the weaker and twice the stronger
-    mixed = spent((TwoClassEvent(12.5), 40), (TwoClassEvent(20.0), 40)).epsilon(1e-5)
-    assert spent((TwoClassEvent(20.0), 80)).epsilon(1e-5) < mixed < spent((TwoClassEvent(12.5), 80)).epsilon(1e-5)
