@@ -4,15 +4,17 @@ import gc
 import os
 from typing import Any
 
+# Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them.
+# Before NumPy is imported, which reads this once.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from fedkd_flwr.models.payloads import import_skops
-
-# Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
 
 # Imports make a million objects that live to the end: the collector, which looks through them all for garbage again and
 # again, and in each fork, is on as soon as tests begin, and leaves these out.
