@@ -5,11 +5,10 @@ import sys
 import pandas as pd
 import pytest
 from ledgers import charge
-from schemas import column
+from schemas import column, schema_of
 from silo_files import MIXED, node_of, people, write_public
 
 from fedkd_flwr.data.public import short_fingerprint
-from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import Shift
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.silo import check as common
@@ -161,7 +160,7 @@ def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
 @pytest.fixture
 def run(tmp_path):
     pd.DataFrame({"age": range(40)}).to_csv(tmp_path / "public.csv", index=False)
-    Schema(columns=(column("age"),), classes=("no", "yes"), label="y").write(tmp_path / "schema.toml")
+    schema_of(column("age"), label="y").write(tmp_path / "schema.toml")
     return {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), "num-parties": 3}
 
 
