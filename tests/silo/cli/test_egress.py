@@ -27,21 +27,11 @@ def _hold(
 @pytest.fixture
 def log(tmp_path):
     made = EgressLog(tmp_path, party="a")
-    for i in range(3):
-        made.append(
-            {
-                "run": "7",
-                "run_name": "monday",
-                "round": i + 1,
-                "algorithm": "fedct",
-                "left": i < 2,
-                "code": "" if i < 2 else "held-back",
-                "claim": None,
-                "rules": [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": i < 2}],
-                "output": output_of(REPLY),
-                "approval": {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"},
-            }
-        )
+    line = {"run": "7", "run_name": "monday", "algorithm": "fedct", "claim": None, "output": output_of(REPLY)}
+    line["approval"] = {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"}
+    for number, left in ((1, True), (2, True), (3, False)):
+        rules = [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": left}]
+        made.append({**line, "round": number, "left": left, "code": "" if left else "held-back", "rules": rules})
     return made
 
 
