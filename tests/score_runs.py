@@ -7,6 +7,7 @@ from rounds import make as strategy_of
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.registry import load
+from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.records import open_instruction
@@ -40,6 +41,12 @@ def run(held, name="fedmd", *, rounds=2, client=None, noise=False, grid=None, pa
     network = InProcessGrid(handler(clients), [{}] * len(clients), **(grid or {}))
     strategy.start(network, num_rounds=rounds, timeout=timeout)
     return strategy, network
+
+
+def mean_of_local_nets(held, rows, learn):
+    """Return the mean logits that fresh nets of these parties have on public rows after each learnt alone."""
+    fresh = [(net(seed=derive_seed(derive_seed(1, one.name), "model")), one) for one in held]
+    return np.mean([learn(made, one).logits(one.public.X[rows]) for made, one in fresh], axis=0)
 
 
 def payload(message):

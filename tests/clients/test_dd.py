@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from federation import model
-from score_runs import members, net, run
+from score_runs import mean_of_local_nets, members, run
 
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.seeds import derive_seed
 
 
 @pytest.mark.parametrize("weight", [0.0, 50.0])
@@ -42,9 +41,6 @@ def test_one_round_is_local_training_for_a_round_s_steps(tmp_path):
     pytest.importorskip("torch")
     held = members(name="dd", state=tmp_path)
     strategy, _ = run(held, "dd", rounds=1, answer_form="logits")
-    alone = []
-    for one in held:
-        seed = derive_seed(derive_seed(1, one.name), "model")
-        local = net(seed=seed).initialize().update(one.X, one.y, steps=20)
-        alone.append(local.logits(one.public.X[strategy.exchange.average_rows]))
-    assert np.allclose(strategy.exchange.average, np.mean(alone, axis=0), atol=1e-6)
+    learn = lambda net, one: net.initialize().update(one.X, one.y, steps=20)  # noqa: E731
+    alone = mean_of_local_nets(held, strategy.exchange.average_rows, learn)
+    assert np.allclose(strategy.exchange.average, alone, atol=1e-6)

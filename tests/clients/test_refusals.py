@@ -3,14 +3,13 @@
 import errno
 
 import pytest
-from federation import party, rows
-from visits import code, fit
+from federation import rows
+from visits import code, fit, of_run
 
 from fedkd_flwr.clients import RefusingClient
 from fedkd_flwr.clients.refusals import refusal
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.stores.ledger import LedgerStore
 
 
 @pytest.mark.parametrize(
@@ -46,13 +45,6 @@ def test_a_node_that_cannot_be_set_up_still_answers_with_a_code():
     assert client.evaluate([], {})[2]["code"] == Code.MISSING_FILE
 
 
-def test_an_algorithm_the_party_does_not_allow_is_refused():
-    member = party("a", *rows(20, seed=0), allow=frozenset({"fedkt"}))
-    assert code(fit(member)) == Code.NOT_ALLOWED
-
-
 @pytest.mark.parametrize("rule", [{"require_privacy": True}, {"budget": Budget(epsilon=1.0)}])
 def test_a_party_that_requires_privacy_sends_no_bare_labels(rule, tmp_path):
-    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
-    member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", **rule)
-    assert code(fit(member)) == Code.PRIVACY_REQUIRED
+    assert code(fit(of_run(tmp_path, *rows(20, seed=0), **rule))) == Code.PRIVACY_REQUIRED

@@ -88,8 +88,8 @@ class Link:
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """Answer in this process, as a ClientApp's own would: what is tested is the way to the SuperLink."""
+def served(tmp_path, monkeypatch, approvals):
+    """Serve so many instructions of a link in this process: what is tested is the way to the SuperLink."""
     for name in ("votes", "votes.client"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path / "site")
@@ -102,22 +102,22 @@ def here(tmp_path, monkeypatch):
             setattr(TaskIdentity, name, value)  # which in a process of its own would not be this one's
         return said
 
+    def serve_all(link, count):
+        TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 99  # of nothing here
+        node = Node(link.calls(), {"party": "north"}, approvals, CLIENT)
+        assert [node.serve_one() for _ in range(count + 1)] == [True] * count + [False]
+
     monkeypatch.setattr(node_work, "_output", output)
-
-
-def _served(link, approvals, count):
-    TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 99  # of nothing here
-    served = Node(link.calls(), {"party": "north"}, approvals, CLIENT)
-    assert [served.serve_one() for _ in range(count + 1)] == [True] * count + [False]
+    return serve_all
 
 
 @pytest.mark.parametrize("call", ["receive", "run", "fab", "pull", "confirm", "send", "push"])
 def test_a_run_that_is_stopped_at_any_call_leaves_each_later_reply_under_its_own_instruction(
-    here, installed, approvals, call, caplog
+    served, installed, call, caplog
 ):
     """In Flower's own loop the instruction stays behind: see the next test."""
     link = Link(installed, "one", "two", "three", stopped=[call])
-    _served(link, approvals, 4 if call == "receive" else 3)
+    served(link, 4 if call == "receive" else 3)
     arrived = ["one", "two", "three"] if call == "receive" else ["two", "three"]
     assert link.said() == {ask: ask for ask in arrived}
     assert ("the reply was not sent: the run had ended" in caplog.text) == (call == "send")
@@ -148,7 +148,7 @@ def test_flower_s_own_loop_keeps_an_instruction_whose_run_is_stopped_while_it_is
     assert len(state.get_messages_legacy(run_ids=[5], is_reply=False)) == 1
 
 
-def test_a_connection_that_breaks_while_a_reply_leaves_is_not_called_sent(here, installed, approvals, caplog):
+def test_a_connection_that_breaks_while_a_reply_leaves_is_not_called_sent(served, installed, caplog):
     link = Link(installed, "one", "two")
     push, broken = link.push, [True]
 
@@ -160,31 +160,27 @@ def test_a_connection_that_breaks_while_a_reply_leaves_is_not_called_sent(here, 
 
     link.push = breaks
     with caplog.at_level("INFO"):
-        _served(link, approvals, 2)
+        served(link, 2)
     assert "round 1: the reply was perhaps sent: the connection broke (gone)." in caplog.text
     assert "round 2: the reply was sent." in caplog.text
 
 
-def test_an_instruction_that_never_arrives_whole_is_confirmed_and_keeps_back_no_other(
-    here, installed, approvals, caplog
-):
+def test_an_instruction_that_never_arrives_whole_is_confirmed_and_keeps_back_no_other(served, installed, caplog):
     link = Link(installed, "one", "two")
     lost = link.waits[0][0].message.object_id
     del link.objects[lost]
-    _served(link, approvals, 2)
+    served(link, 2)
     assert link.said() == {"two": "two"}
     assert link.confirmed == ["one", "two"]
     assert "did not arrive whole" in caplog.text
 
 
-def test_a_reply_to_another_instruction_is_not_sent_and_the_node_says_so(
-    here, installed, approvals, caplog, monkeypatch
-):
+def test_a_reply_to_another_instruction_is_not_sent_and_the_node_says_so(served, installed, caplog, monkeypatch):
     """Whatever a ClientApp's process writes: here the answer to the instruction before."""
     made, written = node_work._output, []
     monkeypatch.setattr(node_work, "_output", lambda *given: written.append(made(*given)) or written[0])
     link = Link(installed, "one", "two")
-    _served(link, approvals, 2)
+    served(link, 2)
     (first, _), (second, number) = link.sent
     assert (first, second) == ("one", "two")
     assert inflate_object_from_contents(number, dict(link.objects)).error.reason == "no-reply"
@@ -193,7 +189,7 @@ def test_a_reply_to_another_instruction_is_not_sent_and_the_node_says_so(
 
 @pytest.mark.parametrize(("stopped", "outcome"), [([], "sent"), (["send"], "not sent: the run had ended")])
 def test_the_egress_log_says_of_each_answer_whether_the_superlink_took_it(
-    here, installed, approvals, tmp_path, stopped, outcome
+    served, installed, tmp_path, stopped, outcome
 ):
     code = """
 from pathlib import Path
@@ -207,7 +203,7 @@ note(log, log.append({"left": True, "run": "5", "round": 1})["number"])
     (package / "client.py").rename(package / "own.py")
     (package / "client.py").write_text(code.replace("STATE", repr(str(tmp_path / "state"))), encoding="utf-8")
     link = Link(installed, "one", stopped=stopped)
-    _served(link, approvals, 1)
+    served(link, 1)
     (path,) = (tmp_path / "state").rglob("log.jsonl")
     found = read_log(path)
     assert found.problems == []

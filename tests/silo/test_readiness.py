@@ -34,11 +34,8 @@ def _run(tmp_path, nodes, settings, *, handler=client_app):
     config = {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), **settings}
     config = {"node-deadline-s": 1.0, "nodes-stable-s": 0.05, "num-parties": 2, **config}
     grid = InProcessGrid(handler, list(nodes.values()), config)
-    try:
-        server_app(grid, Context(1, 1, {}, RecordDict(), config))
-    finally:
-        record = RunRecord.load(tmp_path / "out" / "runs" / "1" / "record.json")
-    return grid, record
+    server_app(grid, Context(1, 1, {}, RecordDict(), config))
+    return grid, RunRecord.load(tmp_path / "out" / "runs" / "1" / "record.json")
 
 
 def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named_and_takes_part_once_it_is(tmp_path, silos):
