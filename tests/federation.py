@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, Message
 from grid import InProcessGrid
+from schemas import column
 from sklearn.base import BaseEstimator
 
 from fedkd_flwr.clients import FedCTClient, Party
 from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.public import Preprocessor, PublicSet
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
@@ -23,9 +24,7 @@ from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.records import open_instruction, reply_record
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
-SCHEMA = Schema(
-    columns=(Column(name="a", kind="numeric"), Column(name="b", kind="numeric")), classes=("red", "green", "blue")
-)
+SCHEMA = Schema(columns=(column("a"), column("b")), classes=("red", "green", "blue"))
 
 
 def rows(count: int, seed: int, classes: tuple[int, ...] = (0, 1, 2)) -> tuple[np.ndarray, np.ndarray]:

@@ -45,6 +45,11 @@ def make_ledger(*entries, party="party-000"):
     return Ledger(party=party, data_digest=DIGEST, entries=entries)
 
 
+def past(*rounds, party="party-000", **changes):
+    """Return a ledger of rounds long ago."""
+    return make_ledger(*(make_entry(i, when="2020-01-01T10:00:00+00:00", **changes) for i in rounds), party=party)
+
+
 def gaussian(noise):
     return dp.GaussianDpEvent(noise)
 

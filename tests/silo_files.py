@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from schemas import column
 
 from fedkd_flwr.data.schema import Column, Schema
 
-AGE, HOURS = Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")
-JOB = Column(name="job", kind="categorical", categories=("cook", "smith"))
+AGE, HOURS = column("age"), column("hours")
+JOB = column("job", "cook", "smith")
 
 
 def schema_of(*columns: Column) -> Schema:

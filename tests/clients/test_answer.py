@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import Means, fedct_grid, handler, model, parties, party, rows
+from federation import Means, handler, model, parties, party, rows
 from grid import InProcessGrid
-from rounds import fedkt_grid
+from rounds import fedkt, run
 from sklearn.tree import DecisionTreeClassifier
 from visits import WIRE, code
 
@@ -32,13 +32,14 @@ from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.processes.limits import Limits
 from fedkd_flwr.stores.party_state import NO_STATE
-from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
+from fedkd_flwr.strategies import FedKTConfig
 from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
 ANY = Limits(seconds=60.0, memory=0)
+GAUSSIAN = {"noise": "gaussian", "noise_strength": 2.0}
 
 
 class Counting:
@@ -94,8 +95,7 @@ def _means(*, seed):
     return Classifier(Means(), num_classes=3)
 
 
-def _ran(strategy, grid, rounds):
-    strategy.start(grid, num_rounds=rounds)
+def _ran(strategy):
     told = [(p.name, p.solo, p.federated, p.notes) for p in strategy.record.parties]
     return told, [r.agreement for r in strategy.record.rounds], [r.bytes_up for r in strategy.record.rounds]
 
@@ -105,8 +105,7 @@ def test_a_run_apart_is_the_run_here(tmp_path, learner):
     found = []
     for name, apart in (("here", None), ("apart", ANY)):
         members = parties(3, state=tmp_path / name, apart=apart, model=learner, keep_model=True)
-        strategy = FedCT(config=FedCTConfig(), public=members[0].public, min_available_nodes=3)
-        found.append(_ran(strategy, fedct_grid(members), 2))
+        found.append(_ran(run("fedct", members, rounds=2)[0]))
         kept = sorted((tmp_path / name).rglob("*.model"))
         both = {stem for member in members for stem in (member.name, f"{member.name}.alone")}
         assert {path.stem for path in kept} == both
@@ -119,10 +118,9 @@ def test_fedkt_apart_is_fedkt_here():
     for apart in (None, ANY):
         members = parties(2, apart=apart)
         clients = [FedKTClient(one, noise_rng=np.random.default_rng(i)) for i, one in enumerate(members)]
-        noise = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0}
-        config = FedKTConfig(teachers_per_student=2, students_per_party=1, **noise)
-        strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
-        found.append(_ran(strategy, InProcessGrid(handler(clients), [{}] * 2), 1))
+        strategy = fedkt(level="L2", teachers_per_student=2, students_per_party=1, **GAUSSIAN)
+        strategy.start(InProcessGrid(handler(clients), [{}] * 2), num_rounds=1)
+        found.append(_ran(strategy))
     assert found[0] == found[1]
 
 
@@ -131,10 +129,8 @@ def test_at_l2_each_teacher_and_student_is_a_piece_with_its_own_time_and_elsewhe
         apart = Counting()
         members = parties(2, apart=None)
         members[0] = replace(members[0], apart=apart)
-        noise = {"noise": "gaussian", "noise_strength": 2.0} if level == "L2" else {}
-        config = FedKTConfig(level=level, teachers_per_student=2, students_per_party=2, **noise)
-        strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
-        strategy.start(fedkt_grid(members), num_rounds=1)
+        noise = GAUSSIAN if level == "L2" else {}
+        run("fedkt", members, level=level, teachers_per_student=2, students_per_party=2, **noise)
         assert apart.parts == expected
         teachers_and_students = [1 / parts for parts in apart.parts if parts > 1]
         assert sum(teachers_and_students) in (0, 1)  # together they take the visit's time, and the final visit its own
@@ -152,21 +148,17 @@ def _hangs(*, seed):
 def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run(tmp_path):
     members = parties(3, state=tmp_path, apart=Limits(seconds=60, memory=0))
     stuck = replace(members[0], model=_hangs, apart=Limits(seconds=0.3, memory=0))
-    strategy = FedCT(config=FedCTConfig(), public=stuck.public, min_available_nodes=3)
-    strategy.start(fedct_grid([stuck, *members[1:]]), num_rounds=1)
+    strategy, _ = run("fedct", [stuck, *members[1:]])
     (entry,) = strategy.record.rounds
     assert [(r.party, r.code) for r in entry.rejected] == [("party-000", "limit-exceeded")]
     assert entry.answered == ["party-001", "party-002"]
-    again = FedCT(config=FedCTConfig(), public=stuck.public, min_available_nodes=2)
-    again.start(fedct_grid([replace(one, state=NO_STATE) for one in members[:2]]), num_rounds=1)
+    again, _ = run("fedct", [replace(one, state=NO_STATE) for one in members[:2]])
     assert len(again.record.rounds[0].answered) == 2
 
 
 def test_beside_a_claim_a_party_whose_work_hangs_answers_as_ever():
     members = parties(2, apart=Limits(seconds=0.3, memory=0), model=_hangs)
-    config = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
-    strategy = FedCT(config=config, public=members[0].public, min_available_nodes=2)
-    strategy.start(fedct_grid(members), num_rounds=1)
+    strategy, _ = run("fedct", members, label_mechanism="randomized-response", noise_strength=1.0)
     assert [(r.answered, r.rejected) for r in strategy.record.rounds] == [([one.name for one in members], [])]
     assert "limit-exceeded" not in strategy.record.to_json()
 
@@ -185,8 +177,7 @@ def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
     one = party("party-000", X, y, apart=Limits(seconds=9.0, memory=0))  # 1.5 s for a teacher
     client = FedKTClient(one, teacher=lambda *, seed: Classifier(HangsOnOne(), num_classes=3))
     members = [client, FedKTClient(party("party-001", *rows(24, seed=2)))]
-    config = FedKTConfig(level="L2", teachers_per_student=3, students_per_party=1, noise="gaussian", noise_strength=2.0)
-    strategy = FedKT(config=config, public=one.public, final_model=model, min_available_nodes=2)
+    strategy = fedkt(level="L2", teachers_per_student=3, students_per_party=1, **GAUSSIAN)
     strategy.start(InProcessGrid(handler(members), [{}] * 2), num_rounds=1)
     assert strategy.record.rounds[0].answered == ["party-000", "party-001"]
     assert len(re.findall(r"party-000: teacher \d failed; its labels are the lowest class", caplog.text)) == 1

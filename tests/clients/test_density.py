@@ -1,5 +1,7 @@
 """What a party says for density-ratio votes, and how often it computes it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from federation import model, parties, party, public_set, rows
@@ -42,7 +44,7 @@ def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kin
         rule_answers, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
     )
     params = {"hidden": [8], "lr": 0.05} if kind == "mlp" else {"n_estimators": 5}
-    own = member(model=lambda *, seed: model(seed=seed, name=kind, **params))
+    own = member(model=partial(model, name=kind, **params))
     arrays = answer(name, own, **({"steps-per-round": 60} if name == "fedct" else {}))[2]
     spec = PublicSpec(num_public=60, num_classes=3, fingerprint=public_set().fingerprint)
     codes = decode_ratios(arrays[0], public=spec, server_round=1).codes
@@ -51,10 +53,7 @@ def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kin
 
 def test_nets_go_on_from_round_to_round(tmp_path):
     pytest.importorskip("torch")
-
-    def net(*, seed):
-        return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
-
+    net = partial(model, name="mlp", hidden=[8], lr=0.01)
     kept = parties(1, state=tmp_path, allow=ALLOWED, model=net)[0]
     assert answer("fedct", kept, **{"steps-per-round": 20})[0] == "ratios"
     saved = kept.state.load()

@@ -1,20 +1,19 @@
 """FedCT at a party: what it learns alone, and the state that it goes on from."""
 
+from functools import partial
+
 import pytest
-from federation import Means, fedct_grid, model, parties, party, public_set, rows
-from rounds import run_fedct
+from federation import Means, model, parties, party, rows
+from rounds import run, run_fedct
 
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.strategies import FedCT, FedCTConfig
 
 
 def test_one_party_alone_is_local_training():
     alone = party("only", *rows(30, seed=3))
-    config = FedCTConfig(seed=1, nodes_stable_s=1e-6)
-    strategy = FedCT(min_train_nodes=1, config=config, public=public_set())
-    strategy.start(fedct_grid([alone]), num_rounds=2)
+    strategy, _ = run("fedct", [alone], minimum=1, rounds=2)
     own = strategy.record.parties[0]
     assert own.solo == own.federated
     local = alone.model(seed=derive_seed(derive_seed(1, "only"), "model")).fit(alone.X, alone.y)
@@ -23,10 +22,7 @@ def test_one_party_alone_is_local_training():
 
 def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
     pytest.importorskip("torch")
-
-    def net(*, seed):
-        return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
-
+    net = partial(model, name="mlp", hidden=[8], lr=0.01)
     kept, _ = run_fedct(parties(3, state=tmp_path, model=net, keep_model=True), rounds=2)
     lost, _ = run_fedct(parties(3, model=net), rounds=2)
     assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy

@@ -16,7 +16,13 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.wire.records import open_instruction
 
 run, members = partial(rounds.run, "noisy-sums"), partial(rounds.members, algorithm="noisy-sums")
-ALLOW = frozenset({"noisy-sums"})
+
+
+def _kept(root, number=0, **changes):
+    """Return a party with a ledger."""
+    name, allow = f"party-{number:03d}", frozenset({"noisy-sums"})
+    ledger = LedgerStore(root, party=name, data_digest=f"{number:02d}" * 32)
+    return party(name, *rows(20, seed=number), allow=allow, ledger=ledger, run_id="1", **changes)
 
 
 def test_what_leaves_a_party_is_its_counts_with_noise_and_nothing_of_its_rows_besides():
@@ -32,13 +38,7 @@ def test_what_leaves_a_party_is_its_counts_with_noise_and_nothing_of_its_rows_be
 
 
 def test_a_party_charges_before_its_counts_leave_and_a_budget_refuses_what_costs_more(tmp_path):
-    def kept(i, epsilon):
-        name = f"party-{i:03d}"
-        ledger = LedgerStore(tmp_path / str(epsilon), party=name, data_digest=f"{i:02d}" * 32)
-        budget = Budget(epsilon=epsilon)
-        return party(name, *rows(20, seed=i), allow=ALLOW, ledger=ledger, run_id="1", budget=budget)
-
-    held = [kept(i, 2.0) for i in range(3)]
+    held = [_kept(tmp_path / "2", i, budget=Budget(epsilon=2.0)) for i in range(3)]
     strategy, grid = run(held, epsilon=1.0)
     for one, reply in zip(held, replies(grid), strict=True):
         (entry,) = one.ledger.entries("1")
@@ -48,21 +48,20 @@ def test_a_party_charges_before_its_counts_leave_and_a_budget_refuses_what_costs
         assert (stored.arrays["sums"] == reply.arrays["sums"]).all()
     assert strategy.record.claims[0]["epsilon"] <= 1.0
     with pytest.raises(TooFewPartiesError, match="budget"):
-        run([kept(i, 0.5) for i in range(3)], epsilon=1.0)
+        run([_kept(tmp_path / "0.5", i, budget=Budget(epsilon=0.5)) for i in range(3)], epsilon=1.0)
 
 
 def test_a_repeated_request_gets_the_same_bytes_and_a_second_answer_is_another_release(tmp_path):
-    ledger = LedgerStore(tmp_path, party="party-000", data_digest="00" * 32)
-    one = party("party-000", *rows(20, seed=1), allow=ALLOW, ledger=ledger, run_id="1")
+    one = _kept(tmp_path)
     _, grid = run([one], minimum=1, epsilon=1.0)
     client, message = NoisySumsClient(one), grid.sent[0]
     arrays, config = open_instruction(message.content)
     again, _, _ = client.fit(arrays, dict(config))
     assert (again[0] == replies(grid)[0].arrays["sums"]).all()
-    assert len(ledger.entries("1")) == 1
+    assert len(one.ledger.entries("1")) == 1
     other, _, _ = client.fit(arrays, {**config, "server-round": 2})
     assert (other[0] != again[0]).any()
-    assert len(ledger.entries("1")) == 2
+    assert len(one.ledger.entries("1")) == 2
 
 
 def test_counting_that_fails_becomes_counts_of_nothing_with_the_same_noise(monkeypatch):

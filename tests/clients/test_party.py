@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from federation import fedct_grid, model, party, public_set, rows
-from rounds import run_fedct, run_fedkt
+from federation import model, party, public_set, rows
+from rounds import run, run_fedct, run_fedkt
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
@@ -18,7 +18,6 @@ from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
-from fedkd_flwr.strategies import FedCT, FedCTConfig
 
 
 def test_a_budget_needs_a_ledger_that_remembers():
@@ -62,8 +61,7 @@ def test_a_bare_estimator_of_a_party_is_wrapped_by_itself():
     made = []
     for kind in (forest, lambda *, seed: Classifier(forest(seed), num_classes=3)):
         members = [party(name, *rows(40, seed=i), model=kind) for i, name in enumerate("ab")]
-        strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public_set(), min_available_nodes=2)
-        strategy.start(fedct_grid(members), num_rounds=2)
+        strategy, _ = run("fedct", members, rounds=2, consensus="majority")
         made.append([strategy.consensus.tolist(), [p.federated["common"].accuracy for p in strategy.record.parties]])
         teachers = FedKTClient(members[0], teacher=kind)
         assert teachers.teacher(seed=1).num_classes == 3

@@ -121,12 +121,9 @@ def test_a_net_is_made_in_no_process_that_a_later_piece_of_work_is_forked_from(m
 
 
 def test_a_party_with_another_net_or_none_is_left_out_with_a_reason():
-    def wide(*, seed):
-        return net(seed=seed, hidden=(9,))
-
     held = [
         *members(2),
-        party("wide", *rows(20, seed=8), allow=frozenset({"privatekt"}), model=wide),
+        party("wide", *rows(20, seed=8), allow=frozenset({"privatekt"}), model=partial(net, hidden=(9,))),
         party("tree", *rows(20, seed=9), allow=frozenset({"privatekt"})),
     ]
     strategy, _ = run(rounds=1, held=held, known=False)

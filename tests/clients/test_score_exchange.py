@@ -5,15 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import model, party, rows
+from federation import model, rows
 from score_runs import members, run
-from visits import WIRE
+from visits import NFDP, WIRE, of_run
 
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedMDClient, Party
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.wire.score_codec import encode_rows
@@ -76,16 +75,8 @@ def test_nfdp_shows_the_net_no_other_row(tmp_path):
 
 def _asked(member, server_round, **settings):
     """Let a server ask one party whatever it likes."""
-    config = {
-        **FedMDConfig(initial_epochs=3, distillation_epochs=1).told(),
-        "algorithm": "fedmd",
-        "privacy": "party",
-        "fingerprint": member.public.fingerprint,
-        "payload": "indices",
-        "wire-version": 1,
-        "last-round": 0,
-        "server-round": server_round,
-    }
+    config = {**FedMDConfig(initial_epochs=3, distillation_epochs=1).told(), **WIRE, "server-round": server_round}
+    config |= {"algorithm": "fedmd", "privacy": "party", "payload": "indices"}
     rows = encode_rows(np.arange(member.public.num_rows), num_public=member.public.num_rows)
     return SeesRows(member).fit([rows], {**config, **settings})
 
@@ -155,11 +146,8 @@ def test_a_budget_with_room_for_its_delta_lets_a_subset_pass(tmp_path):
 
 
 def test_with_nfdp_rows_that_were_not_drawn_are_not_even_measured_on(tmp_path, monkeypatch):
-    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
-    allow = frozenset({"fedmd"})
-    member = party("a", *rows(20, seed=0), allow=allow, ledger=ledger, run_id="1", rows_at_least=20)
-    asked = {"indices": encode_rows(np.arange(9), num_public=60)}
-    config = FedMDConfig(answer_form="argmax", initial_epochs=1, distillation_epochs=1, subset_rows=5)
-    told = {**config.told(), **WIRE, "algorithm": "fedmd", "payload": "indices"}
+    member = of_run(tmp_path, *rows(20, seed=0), model=model, rows_at_least=20)
+    asked = encode_rows(np.arange(9), num_public=60)
     monkeypatch.setattr(Party, "progress", lambda *_: pytest.fail("it measured"))
-    assert "code" not in FedMDClient(member).fit(list(asked.values()), told)[2]
+    told = {**NFDP, **WIRE, "algorithm": "fedmd", "payload": "indices"}
+    assert "code" not in FedMDClient(member).fit([asked], told)[2]

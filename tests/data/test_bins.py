@@ -3,14 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column, schema_of
 
 from fedkd_flwr.data.bins import Bins, bin_rows
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import DataError
 
-SEX = Column(name="sex", kind="categorical", categories=("f", "m"))
-SCHEMA = Schema(columns=(Column(name="age", kind="numeric", bins=(0, 18, 30, 99)), SEX), classes=("no", "yes"))
+SEX = column("sex", "f", "m")
+SCHEMA = schema_of(column("age", bins=(0, 18, 30, 99)), SEX)
 PUBLIC = make_public_set(pd.DataFrame({"age": [10, 25, 60], "sex": ["f", "m", "f"]}), SCHEMA)
 BINS = Bins.of(PUBLIC, most=5)
 
@@ -55,7 +55,7 @@ def test_drawn_rows_are_in_the_bins_that_they_were_drawn_for_and_whole_where_edg
 
 @pytest.mark.parametrize("spread", [1.0, 1e-6, 1e7])
 def test_without_bins_in_the_schema_public_rows_fill_them_and_few_values_are_bins_of_their_own(spread):
-    schema = Schema(columns=tuple(Column(name=n, kind="numeric") for n in "abc"), classes=("no", "yes"))
+    schema = schema_of(*map(column, "abc"))
     rng = np.random.default_rng(1)
     mostly_0 = np.where(rng.random(500) < 0.9, 0, rng.integers(1, 1000, 500))
     table = pd.DataFrame({"a": rng.normal(size=500) * spread, "b": rng.integers(0, 2, 500), "c": mostly_0})
@@ -87,10 +87,10 @@ def test_rows_of_a_schema_alone_show_each_bin():
     ("columns", "shape", "message"),
     [
         ((), (1, 2, 2), "noisy sums must be .* got images of shape.*another source"),
-        ((Column(name="note", kind="text"),), None, "noisy sums must be .* got texts: .*note.*another source"),
-        ((Column(name="age", kind="numeric"), SEX), None, "bins must be given for every numeric .*none of age"),
+        ((column("note", kind="text"),), None, "noisy sums must be .* got texts: .*note.*another source"),
+        ((column("age"), SEX), None, "bins must be given for every numeric .*none of age"),
     ],
 )
 def test_what_has_no_bins_is_refused_by_name(columns, shape, message):
     with pytest.raises(DataError, match=message):
-        bin_rows(Schema(columns=columns, classes=("no", "yes"), shape=shape))
+        bin_rows(schema_of(*columns, shape=shape))

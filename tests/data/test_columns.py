@@ -1,10 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column
 
 from fedkd_flwr.data.columns import MISSING, canonical, column_texts
 from fedkd_flwr.data.reading import column_numbers
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import text_values
 from fedkd_flwr.errors import DataError
 
@@ -29,4 +30,4 @@ def test_a_word_for_no_value_is_one_in_every_kind_of_column_and_no_class(word):
     assert np.isnan(column_numbers(["1", word], "a")).tolist() == [False, True]
     assert text_values(["a b", word]).tolist() == ["a b", ""]
     with pytest.raises(DataError, match="mean a missing value"):
-        Schema(columns=(Column(name="a", kind="numeric"),), classes=("a", word))
+        Schema(columns=(column("a"),), classes=("a", word))

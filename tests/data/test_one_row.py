@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from schemas import column
+from schemas import column, schema_of
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
@@ -21,7 +21,7 @@ PLACE = 1
 
 
 def _public(values=(1, 2, 3), classes=("red", "green"), **rules):
-    schema = Schema(columns=(Column(name="a", **{"kind": "numeric", **rules}),), classes=classes)
+    schema = schema_of(Column(name="a", **{"kind": "numeric", **rules}), classes=classes)
     return make_public_set(pd.DataFrame({"a": values}), schema)
 
 

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column, schema_of
 
 from fedkd_flwr.data import public as public_module
 from fedkd_flwr.data.public import Encoder, fingerprint, make_public_set
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, read_table
 from fedkd_flwr.errors import Code, ConfigError, DataError, ModelBytesError
 
@@ -38,9 +39,8 @@ def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
 
 def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
     """The public rows are parsed once; a party's rows must have the same features by the same rules."""
-    limit = Column(name="crp", kind="numeric", reading=Reading(ranges=True, missing=("5",)))
-    day = Column(name="day", kind="numeric", reading=Reading(dates="iso", missing=("0",)))
-    schema = Schema(columns=(limit, day), classes=("no", "yes"))
+    limit = column("crp", reading=Reading(ranges=True, missing=("5",)))
+    schema = schema_of(limit, column("day", reading=Reading(dates="iso", missing=("0",))))
     table = pd.DataFrame({"crp": ["<5", "5", "7", "9"], "day": ["1970-01-01", "0", "1970-01-03", "1970-01-04"]})
     public = make_public_set(table, schema)
     np.testing.assert_array_equal(public.features(table), public.X)
@@ -50,8 +50,7 @@ def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
 
 def _public_file(tmp_path, frame):
     frame.to_csv(tmp_path / "public.csv", index=False)
-    columns = (Column(name="a", kind="numeric"),)
-    Schema(columns=columns, classes=("no", "yes"), label="paid").write(tmp_path / "schema.toml")
+    schema_of(column("a"), label="paid").write(tmp_path / "schema.toml")
     return tmp_path / "public.csv"
 
 
@@ -81,8 +80,7 @@ def test_labels_that_are_not_there_are_refused(tmp_path, column, name, message):
 
 def test_fingerprint_is_the_same_for_every_file_format_column_order_and_spelling_of_zero(tmp_path, people, schema):
     table = pd.DataFrame({"x0": [0.1, -0.0, np.nan], "x1": [1.0, 2.0, 3.0]})
-    columns = Column(name="x0", kind="numeric"), Column(name="x1", kind="categorical", categories=("1", "2", "3"))
-    own = Schema(columns=columns, classes=("0", "1"))
+    own = schema_of(column("x0"), column("x1", "1", "2", "3"))
     table.to_csv(tmp_path / "u.csv", index=False)
     table[["x1", "x0"]].astype({"x1": int}).to_csv(tmp_path / "reordered.csv", index=False, sep=";")
     table.to_parquet(tmp_path / "u.parquet")
@@ -120,9 +118,8 @@ def test_what_no_party_can_lack_is_refused(people, schema):
             make_public_set(people, schema).without(lacks)
     with pytest.raises(ConfigError, match="not all: images have none, got 'pixel-0'"):
         make_public_set(np.zeros((2, 4)), IMAGES).without(["pixel-0"])
-    columns = Column(name="note", kind="text"), Column(name="more", kind="text"), Column(name="age", kind="numeric")
     table = pd.DataFrame({"note": ["good", "bad"], "more": ["warm", "cold"], "age": [1, 2]})
-    whole = make_public_set(table, Schema(columns=columns, classes=("no", "yes")))
+    whole = make_public_set(table, schema_of(column("note", kind="text"), column("more", kind="text"), column("age")))
     reader = whole.as_read_by(SimpleNamespace(takes_text=True))
     with pytest.raises(ConfigError, match="lacks must name no text column for a model that reads texts, got 'more'"):
         reader.without(["more"])

@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column, schema_of
 
 from fedkd_flwr.data.look import look, look_at_file
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.rules import Rules
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.sources import read_user_table
 from fedkd_flwr.data.tables import load_public, load_usable_rows
 from fedkd_flwr.errors import DataError
@@ -59,10 +60,8 @@ def test_grades_keep_their_order_and_stand_for_their_numbers_or_places_and_a_num
 
 
 def test_a_schema_with_a_target_survives_its_file_and_bounds_alone_are_enough():
-    schema = Schema(
-        columns=(Column(name="bmi", kind="numeric"),), classes=("40", "60", "100"), label="age",
-        target=bins_at([0, 40, 60, 100], unit="years"),
-    )  # fmt: skip
+    target = bins_at([0, 40, 60, 100], unit="years")
+    schema = schema_of(column("bmi"), classes=("40", "60", "100"), label="age", target=target)
     assert Schema.from_toml(schema.to_toml()) == schema
     short = '[target]\nedges = [0, 40, 60, 100]\n[[columns]]\nname = "bmi"\nkind = "numeric"\n'
     found = Schema.from_toml(f'version = 1\nlabel = "age"\n{short}')

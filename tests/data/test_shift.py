@@ -3,15 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from schemas import column
+from schemas import column, schema_of
 
-from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import column_differences, find_shift
 from fedkd_flwr.errors import DataError
 
-SCHEMA = Schema(
-    columns=(column("age"), column("dose"), column("job", "cook", "smith")), classes=("no", "yes"), label="y"
-)
+SCHEMA = schema_of(column("age"), column("dose"), column("job", "cook", "smith"), label="y")
 
 
 def test_columns_are_named_by_how_differently_they_are_filled():

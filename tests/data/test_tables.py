@@ -1,15 +1,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import column, schema_of
 
 from fedkd_flwr.data import tables
 from fedkd_flwr.data.look import infer_schema
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.labels import ABSTAIN
 
-SCHEMA = Schema(columns=(Column(name="a", kind="numeric"),), classes=("no", "yes"))
+SCHEMA = schema_of(column("a"))
 PUBLIC = make_public_set(pd.DataFrame({"a": ["1", "2", "3"]}), SCHEMA)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny_text
-from schemas import column
+from schemas import column, schema_of
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fedkd_flwr.data.look import infer_schema, look
@@ -15,10 +15,7 @@ from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
 from fedkd_flwr.errors import ConfigError, DataError
 
-NOTES = Schema(
-    columns=(*(column("title", kind="text"), column("age")), column("body", kind="text", max_terms=2)),
-    classes=("no", "yes"),
-)
+NOTES = schema_of(column("title", kind="text"), column("age"), column("body", kind="text", max_terms=2))
 TABLE = pd.DataFrame({"title": ["One night", None], "age": [1, 3], "body": ["no no sleep\r\nat all", "sleep well"]})
 TABLE["label"] = ["no", "yes"]
 READER = SimpleNamespace(takes_text=True)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.models import Classifier
+from fedkd_flwr.models import Classifier, make_model
 
 SMALL = {
     "random-forest": {"n_estimators": 20},
@@ -23,9 +23,12 @@ SMALL = {
     "cnn-privatekt": {"epochs": 2, "batch_size": 16, "lr": 1e-3},
     "cnn-fedmd": {"epochs": 3, "batch_size": 16, "channels": [16, 16]},
 }
-
-
 ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
+
+
+def mlp(seed=0, **params):
+    """Return a small net for the digits."""
+    return make_model("mlp", num_classes=10, num_features=64, seed=seed, params={"hidden": [32], **params})
 
 
 class Own(ClassifierMixin, BaseEstimator):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from models.model_files import ROWS
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import SGDClassifier
@@ -11,8 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models import Classifier, make_model
-
-ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
 
 
 def tree(num_classes=4):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from models.model_files import mlp
 
 torch = pytest.importorskip("torch")
 
-from fedkd_flwr.models import make_model  # noqa: E402  # after the skip
 from fedkd_flwr.models._net_parts import (  # noqa: E402
     LOSSES,
     check_weights,
@@ -15,11 +15,6 @@ from fedkd_flwr.models._net_parts import (  # noqa: E402
     split_weights,
 )
 from fedkd_flwr.models.training import LOSS_NAMES  # noqa: E402
-
-
-def mlp(**params):
-    params = {"hidden": [32], **params}
-    return make_model("mlp", num_classes=10, num_features=64, seed=0, params=params)
 
 
 def test_the_same_seed_gives_the_same_net_whatever_else_drew_from_torch(digits):
@@ -70,7 +65,7 @@ def test_each_loss_is_the_named_formula(digits):
     X, y, _, _ = digits
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(10), size=400).astype(np.float32)
-    model = make_model("mlp", num_classes=10, num_features=64, seed=0, params={"hidden": [32]}).initialize()
+    model = mlp().initialize()
     z, p = model.logits(X).astype(float), model.predict_proba(X)
     expected = {
         "cross-entropy": -(probs * np.log(p)).sum(axis=1).mean(),

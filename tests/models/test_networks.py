@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+from models.model_files import mlp
 from sklearn.dummy import DummyClassifier
 
 torch = pytest.importorskip("torch")
 
 from fedkd_flwr.errors import ConfigError, DataError  # noqa: E402  # after the skip
-from fedkd_flwr.models import Classifier, make_model  # noqa: E402
+from fedkd_flwr.models import Classifier  # noqa: E402
 from fedkd_flwr.models.networks import TorchNet  # noqa: E402
 
 
@@ -34,10 +35,6 @@ def test_bfloat16_computes_layers_so_and_keeps_weights_losses_and_answers_in_flo
     assert abs((exact.predict(X_test) == y_test).mean() - (mixed_.predict(X_test) == y_test).mean()) < 0.02
     rounded = mixed_.logits(X_test)
     assert (rounded != torch.from_numpy(rounded).bfloat16().float().numpy()).any()  # answered in float32
-
-
-def mlp(seed=0, **params):
-    return make_model("mlp", num_classes=10, num_features=64, seed=seed, params={"hidden": [32], **params})
 
 
 def test_a_step_sees_half_own_and_half_public_rows(monkeypatch):

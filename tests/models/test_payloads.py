@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from models.model_files import ROWS, SMALL, Own, fitted_tree, forge
+from models.model_files import ROWS, SMALL, Own, fitted_tree, forge, mlp
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -103,8 +103,7 @@ def test_a_payload_of_noise_is_refused(name, digits):
 
 def test_a_net_larger_than_its_weights_is_refused_before_it_is_built(digits):
     X, y, _, _ = digits
-    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params=SMALL["mlp"]).fit(X, y)
-    data = serialize.dumps(model)
+    data = serialize.dumps(mlp(epochs=1).fit(X, y))
     params = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("meta.json"))["params"]
     huge = {**params, "hidden": [2**19, 2**19, 2**19]}  # a terabyte and more
     with pytest.raises(ModelBytesError, match="other names or shapes"):

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from models.model_files import ROWS, SMALL, Unwritable, fitted_tree, forge
+from models.model_files import ROWS, SMALL, Unwritable, fitted_tree, forge, mlp
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import FedkdError, ModelBytesError
@@ -55,8 +55,7 @@ def test_every_name_learns_digits_and_a_reloaded_model_answers_as_the_saved_one(
 )
 def test_a_reloaded_net_continues_as_the_unsaved_one_would(optimizer, digits):
     X, y, X_test, _ = digits
-    params = {"hidden": [32], "dropout": 0.2, **optimizer}
-    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params=params)
+    model = mlp(1, dropout=0.2, **optimizer)
     model.update(X[:200], y[:200], X[200:], y[200:], steps=20)
     again = serialize.loads(serialize.dumps(model))
     bare = serialize.loads(serialize.dumps(model, training_state=False))
@@ -93,7 +92,7 @@ def test_a_home_that_cannot_be_written_costs_only_the_word_for_the_file(monkeypa
 
 def test_a_model_weighs_an_upload_without_the_optimiser(digits):
     X, y, _, _ = digits
-    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params={"hidden": [100], "epochs": 1}).fit(X, y)
+    model = mlp(1, hidden=[100], epochs=1).fit(X, y)
     weights = 4 * (64 * 100 + 100 + 100 * 10 + 10)
     assert weights < serialize.weigh(model) < weights + 2000
     assert len(serialize.dumps(model)) > 3 * weights

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from models.model_files import ROWS
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -14,7 +15,6 @@ from fedkd_flwr.errors import DataError
 from fedkd_flwr.models import Classifier, make_model
 from fedkd_flwr.models.soft_targets import soft_weights, takes_weights
 
-ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
 TREES = [
     DecisionTreeClassifier(min_samples_leaf=10, random_state=1),
     ExtraTreeClassifier(min_samples_leaf=10, random_state=1),

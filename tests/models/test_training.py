@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from models.model_files import mlp
 from sklearn.tree import DecisionTreeClassifier
 
 torch = pytest.importorskip("torch")
@@ -10,10 +11,6 @@ from fedkd_flwr.errors import ConfigError, DataError, FedkdError  # noqa: E402
 from fedkd_flwr.models import Classifier, make_model  # noqa: E402
 
 VERBS = [*("initialize", "arrays", "set_arrays", "logits", "train_epochs", "digest", "joint_steps"), "full_batch_steps"]
-
-
-def mlp(seed=0, **params):
-    return make_model("mlp", num_classes=10, num_features=64, seed=seed, params={"hidden": [32], **params})
 
 
 def fedmd(seed=0):

@@ -1,5 +1,6 @@
 """The pictures by class: confusion, and numbers predicted."""
 
+from measured import record_of
 from pages import texts
 
 from fedkd_flwr.metrics import Metrics
@@ -9,14 +10,11 @@ from fedkd_flwr.report.model_plots import added, confusion_plot, numbers_plot, p
 
 def _record(classes=3, parties=2):
     """Half of each class is right, half is taken for the next class."""
-    record = RunRecord(run_id="7", algorithm="fedct", classes=["flu", "cold", "$\\frac{$"][:classes])
     confusion = [[2 * (j in (i, (i + 1) % classes)) for j in range(classes)] for i in range(classes)]
     common = {"n": 4 * classes, "accuracy": 0.5, "support": [4] * classes}
     alone = Metrics(**common, recall=[0.5] * classes, confusion=confusion)
     after = Metrics(**common, recall=[0.25] + [0.75] * (classes - 1))
-    for i in range(parties):
-        record.parties.append(PartyRecord(name=f"p{i}", solo={"common": alone}, federated={"common": after}))
-    return record
+    return record_of([alone] * parties, [after] * parties, classes=["flu", "cold", "$\\frac{$"][:classes])
 
 
 def test_without_the_figures_a_sentence_takes_the_place_of_the_picture():
@@ -40,13 +38,10 @@ def test_confusion_matrices_add_up_and_the_worst_confusion_is_the_title():
 
 
 def _numbers():
-    record = RunRecord(run_id="7", algorithm="pate", classes=["1", "2"])
-    for i, name in enumerate(("p0", "p1")):
-        pairs = [[1.0, 2.0, 3], [2.0, 2.0 + i, 1]]
-        alone = {"common": Metrics(n=4, rmse=1.0, mae=0.5, r2=0.1, pairs=pairs)}
-        after = {"common": Metrics(n=4, rmse=0.5, mae=0.2, r2=0.9, pairs=[[1.0, 1.0, 4]])}
-        record.parties.append(PartyRecord(name=name, solo=alone, federated=after))
-    return record
+    pairs = ([[1.0, 2.0, 3], [2.0, 2.0 + i, 1]] for i in range(2))
+    alone = [Metrics(n=4, rmse=1.0, mae=0.5, r2=0.1, pairs=one) for one in pairs]
+    after = Metrics(n=4, rmse=0.5, mae=0.2, r2=0.9, pairs=[[1.0, 1.0, 4]])
+    return record_of(alone, [after] * 2, algorithm="pate", classes=["1", "2"])
 
 
 def test_pairs_of_several_parties_add_up_and_parties_alone_stand_beside_those_with_the_federation():

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from measured import record_of
 
 from fedkd_flwr.metrics import measure
-from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
 from fedkd_flwr.report.table import summary_table
 
@@ -20,20 +20,13 @@ MISSES, OTHER, FINDS = (metrics(np.where(c == THREE, 0, THREE), THREE, 3) for c 
 
 
 def record(server=None, federated=(), solo=()):
-    made = RunRecord(run_id="1", algorithm="fedkt", status="completed", classes=["legit", "fraud"], num_classes=2)
-    if server:
-        made.server["common"] = server
-    for i in range(max(len(federated), len(solo))):
-        party = PartyRecord(name=f"party-{i:03d}")
-        party.federated = {"common": federated[i]} if federated else {}
-        party.solo = {"common": solo[i]} if solo else {}
-        made.parties.append(party)
-    return made
+    fields = {"algorithm": "fedkt", "status": "completed", "classes": ["legit", "fraud"], "num_classes": 2}
+    return record_of(solo, federated, **fields, server={"common": server} if server else {})
 
 
 def test_a_fraud_model_that_flags_nothing_is_called_useless_in_the_first_lines_of_the_table():
     first, *lines = summary_table(record(NOTHING)).splitlines()[1:]
-    assert first == "fedkt, run 1: completed"
+    assert first == "fedkt, run 7: completed"
     assert " ".join(line.strip() for line in lines[:2]) == (
         "WARNING: The server's model, on common test rows: useless, class 'legit' is given to all rows. An accuracy of "
         "0.995 comes from that alone."
@@ -67,9 +60,7 @@ PARTIES = "Models with the federation, on common test rows"
     ],
 )  # fmt: skip
 def test_what_models_miss_is_said_of_one_model_and_of_many(server, federated, solo, said):
-    made = record(server, federated, solo)
-
-    assert model_warnings(made) == said
+    assert model_warnings(record(server, federated, solo)) == said
 
 
 def test_accuracy_that_is_not_above_one_fixed_answer_is_said():

@@ -2,9 +2,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from measured import record_of
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import PartyRecord
 from fedkd_flwr.report.recommendation import advice, difference, losers_warning, own_rows_finding
 
 
@@ -86,11 +87,7 @@ def test_without_both_models_measured_at_home_there_is_none():
 
 
 def _record(*pairs, n=400):
-    record = RunRecord(run_id="7", algorithm="fedct")
-    for i, (alone, after) in enumerate(pairs):
-        record.party(f"p{i}").solo = {"own": Metrics(n=n, accuracy=alone)}
-        record.party(f"p{i}").federated = {"own": Metrics(n=n, accuracy=after)}
-    return record
+    return record_of(*([Metrics(n=n, accuracy=pair[side]) for pair in pairs] for side in (0, 1)), rows="own")
 
 
 @pytest.mark.parametrize(
@@ -120,17 +117,15 @@ def test_among_many_parties_a_loss_that_chance_makes_is_no_warning():
 
 
 def test_the_finding_names_its_figure_since_that_on_common_rows_may_be_another():
-    record = _record((0.9, 0.8))
-    for measured in (record.parties[0].solo, record.parties[0].federated):
-        measured["own"] = Metrics(n=400, accuracy=0.99, balanced_accuracy=0.6, recall=[1.0, 0.2], support=[396, 4])
-    found = own_rows_finding(record)
+    rare = Metrics(n=400, accuracy=0.99, balanced_accuracy=0.6, recall=[1.0, 0.2], support=[396, 4])
+    found = own_rows_finding(record_of([rare], [rare], rows="own"))
     # 0.50 is what says how little 0.60 is; a party with rows of one class has 1 by whatever always gives it
     assert found.endswith("balanced accuracy 0.60 alone, 0.60 with it (one fixed answer 0.50)")
 
 
 def test_a_loss_on_four_rows_of_a_class_is_too_few_to_say_however_many_the_others_are():
-    record = _record((0.9, 0.8))
-    for measured, recall in ((record.parties[0].solo, [1.0, 1.0]), (record.parties[0].federated, [1.0, 0.0])):
-        balanced = sum(recall) / 2
-        measured["own"] = Metrics(n=400, accuracy=0.99, balanced_accuracy=balanced, recall=recall, support=[396, 4])
-    assert losers_warning(record) == ""
+    one, other = (
+        Metrics(n=400, accuracy=0.99, balanced_accuracy=sum(r) / 2, recall=r, support=[396, 4])
+        for r in ([1.0, 1.0], [1.0, 0.0])
+    )
+    assert losers_warning(record_of([one], [other], rows="own")) == ""

@@ -1,18 +1,15 @@
 from dataclasses import replace
 
 import pytest
+from measured import record_of
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 
 
 def of_parties(*supports, rows="common", **figures):
-    parties = [
-        PartyRecord(name=str(i), solo={rows: Metrics(n=sum(n or 0 for n in one) or 9, support=one, **figures)})
-        for i, one in enumerate(supports)
-    ]
-    return RunRecord(run_id="1", algorithm="fedct", parties=parties)
+    return record_of([Metrics(n=sum(n or 0 for n in one) or 9, support=one, **figures) for one in supports], rows=rows)
 
 
 @pytest.mark.parametrize(

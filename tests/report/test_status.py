@@ -94,7 +94,7 @@ def test_after_the_rounds_the_part_of_the_run_is_named(unfinished):
         Doing.AFTER: "after the exchange",
         Doing.ROUNDS: "after round 3",
     }
-    for unfinished.doing, where in {**wheres, Doing.ROUNDS: "after round 3"}.items():
+    for unfinished.doing, where in wheres.items():
         assert where in run_status(unfinished).headline
         assert "on its way to 5 parties" in run_status(unfinished).sentence
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from measured import record_of
 from pages import texts
 from sklearn import metrics as sk
 
@@ -40,10 +41,8 @@ def test_rows_of_one_class_have_no_curve():
 
 
 def _record(**server):
-    record = RunRecord(run_id="7", algorithm="fedkt", classes=["well", "$\\frac{$"], num_classes=2)
-    for seed in range(3):
-        measured = {"common": _measured(seed)[2]}
-        record.parties.append(PartyRecord(name=f"p{seed}", solo=measured, federated=measured))
+    found = [_measured(seed)[2] for seed in range(3)]
+    record = record_of(found, found, algorithm="fedkt", classes=["well", "$\\frac{$"], num_classes=2)
     record.server = {"common": _measured(9)[2]} if server.get("server") else {}
     return record
 

@@ -4,13 +4,12 @@ import dataclasses
 from functools import cache
 
 import pytest
-from federation import fedct_grid, model, parties, public_set, rows
+from federation import parties
 from pages import check_safe_and_alone, written
-from rounds import fedkt_grid
+from rounds import run
 
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table
-from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 
 RUNS = {
     "fedkt L0": ("fedkt", {}),
@@ -30,13 +29,7 @@ def _run(name, *, flipped=False):
     members = parties(6, simulated=True)
     for party in members if flipped else []:
         party.y[:] = 0
-    shared = {"public": public_set(), "record": record}
-    common = {"seed": 1, "nodes_stable_s": 1e-6, **settings}
-    if algorithm == "fedct":
-        FedCT(config=FedCTConfig(**common), **shared).start(fedct_grid(members), num_rounds=3)
-        return record
-    shared |= {"final_model": model, "test": rows(80, seed=5)}
-    FedKT(config=FedKTConfig(**common), **shared).start(fedkt_grid(members))
+    run(algorithm, members, rounds=3 if algorithm == "fedct" else 1, record=record, **settings)
     return record
 
 

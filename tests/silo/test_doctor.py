@@ -4,19 +4,17 @@ import sys
 
 import pandas as pd
 import pytest
-from schemas import column
+from ledgers import charge
+from schemas import column, schema_of
 from silo_files import MIXED, node_of, people, write_public
 
 from fedkd_flwr.data.public import short_fingerprint
-from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import Shift
 from fedkd_flwr.data.tables import load_public
-from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.silo import check as common
 from fedkd_flwr.silo import doctor as module
 from fedkd_flwr.silo.check import Level, as_text, exit_code
 from fedkd_flwr.silo.doctor import check_server, check_silo, may_start
-from fedkd_flwr.stores.party_state import StoredReply
 
 
 @pytest.fixture
@@ -39,12 +37,6 @@ def _edit(silo, change):
     change(pd.read_csv(path)).to_csv(path, index=False)
 
 
-def _missing_label(silo, folder):
-    rows = pd.read_csv(silo["data-path"])
-    rows.loc[3, "income"] = None
-    rows.to_csv(silo["data-path"], index=False)
-
-
 def _spent(silo, folder):
     """Charge a reply of epsilon 2 to these very rows, of a budget of 2."""
     from fedkd_flwr.app.assembly import make_client
@@ -53,18 +45,7 @@ def _spent(silo, folder):
     silo |= {"epsilon-budget": 2.0, "model": "decision-tree"}
     run = parse_run_config({"public-path": silo["public-path"]})
     party = make_client(run, parse_node_config(silo), "old").party
-    party.ledger.charge(
-        run_id="old",
-        server_round=1,
-        algorithm="fedct",
-        mechanism="a test",
-        unit="record",
-        adversary="server",
-        neighbouring_relation="replace one record",
-        events=[(PureEvent(2.0), 1)],
-        reply=StoredReply(arrays={}, metrics={}),
-        budget=party.budget,
-    )
+    charge(party.ledger, run_id="old", epsilon=2.0, budget=party.budget)
 
 
 def _model_that_raises(silo, folder):
@@ -84,58 +65,38 @@ def _from_elsewhere(silo, folder):
 # what is planted; subject of the finding, words of its cause and of its way out, whether a private row decides it
 FAULTS = {
     "missing label": (
-        _missing_label,
-        "private file",
-        "1 of 120 rows without one (first: row 4)",
-        "Leave out rows without a label",
-        True,
+        lambda s, f: _edit(s, lambda t: t.assign(income=t.income.where(t.index != 3))), "private file",
+        "1 of 120 rows without one (first: row 4)", "Leave out rows without a label", True,
     ),
     "unknown class": (
-        lambda s, f: _edit(s, lambda t: t.replace({"income": {">50K": ">50k."}})),
-        "class outside schema",
+        lambda s, f: _edit(s, lambda t: t.replace({"income": {">50K": ">50k."}})), "class outside schema",
         "must hold only the schema's classes (<=50K, >50K), got '>50k.'",
-        "name the class in schema.toml at every party and the server",
-        True,
+        "name the class in schema.toml at every party and the server", True,
     ),
     "wrong fingerprint": (
-        lambda s, f: s.update({"public-fingerprint": "1234 5678 9012 3456 7890"}),
-        "public set mismatch",
+        lambda s, f: s.update({"public-fingerprint": "1234 5678 9012 3456 7890"}), "public set mismatch",
         "must be the one that was agreed on, 1234 5678 9012 3456 7890",
-        "Copy the public file and schema.toml from the coordinator",
-        False,
+        "Copy the public file and schema.toml from the coordinator", False,
     ),
     "no public file": (
-        lambda s, f: s.update({"public-path": f"{f}/pubic.csv"}),
-        "public file",
-        "pubic.csv",
-        "Correct public-path",
-        False,
+        lambda s, f: s.update({"public-path": f"{f}/pubic.csv"}), "public file",
+        "pubic.csv", "Correct public-path", False,
     ),
     "full disk": (None, "disk", "cannot be written: No space left on device", "Make room there", False),
     "spent budget": (_spent, "budget", "privacy budget of north", "can raise epsilon-budget", False),
     "model that raises": (
-        _model_that_raises,
-        "model",
-        "RuntimeError: no licence (raising_model.py, line 6",
-        'model="random-forest"',
-        False,
+        _model_that_raises, "model",
+        "RuntimeError: no licence (raising_model.py, line 6", 'model="random-forest"', False,
     ),
     "extra missing": (None, "missing extra", "pip install", "pip install", False),
     "too few rows": (
-        lambda s, f: _edit(s, lambda t: t.head(7)),
-        "rows",
-        "6 rows to learn from",
-        "20 at the least",
-        True,
+        lambda s, f: _edit(s, lambda t: t.head(7)), "rows", "6 rows to learn from", "20 at the least", True,
     ),
     "public set from elsewhere": (
-        _from_elsewhere,
-        "shift",
-        "most different columns: 'age' 1.00, 'hours' 1.00",
-        "elsewhere: agree on public rows like yours",
-        True,
+        _from_elsewhere, "shift",
+        "most different columns: 'age' 1.00, 'hours' 1.00", "elsewhere: agree on public rows like yours", True,
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FAULTS)
@@ -199,7 +160,7 @@ def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
 @pytest.fixture
 def run(tmp_path):
     pd.DataFrame({"age": range(40)}).to_csv(tmp_path / "public.csv", index=False)
-    Schema(columns=(column("age"),), classes=("no", "yes"), label="y").write(tmp_path / "schema.toml")
+    schema_of(column("age"), label="y").write(tmp_path / "schema.toml")
     return {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), "num-parties": 3}
 
 
@@ -235,7 +196,5 @@ def test_too_few_nodes_online_are_a_warning(run, monkeypatch, online, level):
     monkeypatch.setattr("flwr.cli.flower_config.read_superlink_connection", lambda name: Connection)
     monkeypatch.setattr(module, "flower", lambda *words: {"nodes": nodes})
     (found,) = (one for one in check_server(run, superlink="ops") if one.subject == "nodes")
-    assert (found.level, f"{online} of 3 registered nodes are online; the run waits for 3" in found.what) == (
-        level,
-        True,
-    )
+    assert found.level == level
+    assert f"{online} of 3 registered nodes are online; the run waits for 3" in found.what

@@ -3,17 +3,13 @@
 import dp_accounting as dp
 import numpy as np
 import pytest
-from ledgers import NON_PRIVATE, full_ledger, gaussian, make_entry, make_ledger
+from ledgers import DIGEST, NON_PRIVATE, full_ledger, gaussian, make_entry, make_ledger, past
 
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.silo.ledger import event_words, ledger_text
-
-
-def _past(*rounds, party="party-000", **changes):
-    return make_ledger(*(make_entry(i, when="2020-01-01T10:00:00+00:00", **changes) for i in rounds), party=party)
 
 
 def test_each_kind_of_event_has_words():
@@ -45,7 +41,7 @@ def test_the_print_says_what_was_spent_when_on_what_and_what_is_left():
     text = ledger_text(full_ledger(), delta=0.0, budget=3.0)
     assert "no finite epsilon at delta 0, 3 replies, all runs together" in text
     assert "nothing of epsilon 3" in text
-    text = ledger_text(_past(1, 2), delta=0.0, budget=1.0)
+    text = ledger_text(past(1, 2), delta=0.0, budget=1.0)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert (
         "2020-01-01 10:00:00 UTC r1 1 abababab fedct randomised response, epsilon 0.4 a label 1 x epsilon 0.4" in lines
@@ -66,7 +62,7 @@ def test_entries_that_say_different_things_are_not_summed_into_one_claim():
     )
     seen = make_entry(2, adversary="everyone who sees the result")
     assert "against the one that sees least" in ledger_text(make_ledger(make_entry(1), seen), delta=0.0)
-    assert "note" not in ledger_text(_past(1), delta=0.0)
+    assert "note" not in ledger_text(past(1), delta=0.0)
 
 
 LABEL = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
@@ -86,12 +82,10 @@ LABEL = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
     ],
 )  # fmt: skip
 def test_what_was_spent_is_rounded_up_and_what_is_left_down_to_the_digits_of_the_budget(event, budget, said):
-    ledger = make_ledger(make_entry(events=[event], when="2020-01-01T10:00:00+00:00"))
-    rows = Histories(
-        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
-    )
+    ledger = past(1, events=[event])
+    rows = Histories(data_sets=(DIGEST,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int))
     text = " ".join(ledger_text(ledger, delta=0.0, budget=budget, rows=rows).split())
     assert [words for words in said if words not in text] == []
-    forged = ledger_text(_past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
+    forged = ledger_text(past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
     assert "\x1b" not in forged
     assert "party        a?[2Jb?spent 0" in forged.splitlines()

@@ -30,9 +30,8 @@ def _lines(log):
 def test_a_whole_log_holds_and_its_lines_come_back(log):
     found = read_log(log.path)
     assert (found.problems, found.notes) == ([], [])
-    assert [(line["number"], line["round"], line["party"]) for line in found.lines] == [
-        (i, i, "St. Mary") for i in range(1, 6)
-    ]
+    said = [(line["number"], line["round"], line["party"]) for line in found.lines]
+    assert said == [(i, i, "St. Mary") for i in range(1, 6)]
     assert found.head == short_head(5, found.lines[-1]["line"])
     assert log.path.stat().st_mode & 0o777 == 0o600
     assert egress_logs_in(log.path.parents[2]) == egress_logs_in(log.directory) == [log.path]
@@ -172,11 +171,8 @@ def test_two_such_ends_in_a_row_leave_one_line_ahead_of_the_head_and_no_more(log
 
     write_head = EgressLog._write_head
     for i in (6, 7):
-        monkeypatch.setattr(
-            EgressLog,
-            "_write_head",
-            lambda self, lines, *rest, i=i: ended() if lines == i else write_head(self, lines, *rest),
-        )
+        cut = lambda self, lines, *rest, i=i: ended() if lines == i else write_head(self, lines, *rest)  # noqa: E731
+        monkeypatch.setattr(EgressLog, "_write_head", cut)
         with pytest.raises(KeyboardInterrupt):
             log.append({"round": i})
         found = read_log(log.path)

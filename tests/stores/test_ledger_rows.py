@@ -8,11 +8,11 @@ from hashlib import sha256
 import numpy as np
 import pytest
 from ledgers import charge
-from schemas import column
+from schemas import column, schema_of
 
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.row_values import row_form, row_values
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Column
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -21,9 +21,7 @@ from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 
-SCHEMA = Schema(
-    columns=(column("age"), column("town", "Bern", "Zürich"), column("note", kind="text")), classes=("no", "yes")
-)
+SCHEMA = schema_of(column("age"), column("town", "Bern", "Zürich"), column("note", kind="text"))
 EACH = 0.3
 BUDGET = Budget(epsilon=1.0, delta=0.0)
 

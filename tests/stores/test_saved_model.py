@@ -6,9 +6,8 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
-from schemas import column
+from grid import run_apps
+from schemas import column, schema_of
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import RocCurveDisplay, get_scorer
 from sklearn.naive_bayes import GaussianNB
@@ -18,7 +17,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr
 from fedkd_flwr.app import server_app
-from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.clients import base
 from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Schema
@@ -57,19 +55,10 @@ def rows(tmp_path_factory):
     table.loc[::17, "age"] = ""
     path = tmp_path_factory.mktemp("rows") / "people.csv"
     table.to_csv(path, index=False)
-    schema = Schema(
-        columns=(column("age"), column("job", "clerk", "manager")),
-        classes=("low", "high"),
-        label="income",
-        id_column="id",
-    )
+    columns = column("age"), column("job", "clerk", "manager")
+    schema = schema_of(*columns, classes=("low", "high"), label="income", id_column="id")
     schema.write(path.with_name("schema.toml"))
     return path
-
-
-@pytest.fixture(autouse=True)
-def _no_pages(monkeypatch):
-    monkeypatch.setattr("fedkd_flwr.report.page.write_page", lambda record, path: path)
 
 
 def _run(folder, rows, algorithm, monkeypatch):
@@ -89,21 +78,9 @@ def _run(folder, rows, algorithm, monkeypatch):
 
     monkeypatch.setattr(server_app, "_keep_model", server)
     monkeypatch.setattr(base, "keep_models", party)
-    config = {
-        "algorithm": algorithm,
-        "dataset": "table",
-        "table": str(rows),
-        "label": "income",
-        "schema-path": str(rows.with_name("schema.toml")),
-        "partitioner": "iid",
-        "centralised": False,
-        "save-party-models": True,
-        "output-dir": str(folder),
-        "num-parties": 2,
-        **SETTINGS[algorithm],
-    }
-    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
-    server_app.app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+    table = {"dataset": "table", "table": str(rows), "label": "income", "partitioner": "iid"}
+    config = {"algorithm": algorithm, "schema-path": str(rows.with_name("schema.toml")), "centralised": False}
+    run_apps(folder, 2, {**table, **config, "save-party-models": True, **SETTINGS[algorithm]})
     return kept
 
 
@@ -144,9 +121,8 @@ def _saved(folder, table, schema, y):
 
 @pytest.fixture(scope="module")
 def ages(tmp_path_factory):
-    schema = Schema(
-        columns=(column("age"), column("job", "clerk", "smith", "7"), column("hours")), classes=("young", "old")
-    )
+    columns = column("age"), column("job", "clerk", "smith", "7"), column("hours")
+    schema = schema_of(*columns, classes=("young", "old"))
     table = pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "7", "smith", "?"], "hours": [1, 2, None, 4]})
     return load(_saved(tmp_path_factory.mktemp("ages"), table, schema, np.array([0, 0, 1, 1]))[0])
 
@@ -190,7 +166,7 @@ def test_cells_of_no_category_are_a_warning_in_the_log_once_a_call(ages, caplog)
 
 
 def test_words_and_pixels_are_encoded_as_in_the_run(tmp_path):
-    texts = Schema(columns=(column("said", kind="text", max_terms=3),), classes=("no", "yes"))
+    texts = schema_of(column("said", kind="text", max_terms=3))
     table = pd.DataFrame({"said": ["good film", "bad film", "good good day", ""]})
     path, model, public = _saved(tmp_path, table, texts, np.array([1, 0, 1, 0]))
     more = pd.DataFrame({"said": ["a good, good film", "nothing known", None]})

@@ -175,14 +175,13 @@ def test_empty_places_of_a_draw_stand_for_no_row_of_another_file(tmp_path):
     X = np.arange(3.0)[:, None]
     for seed in range(8):  # of ten places three hold a row
         store = _held(tmp_path / str(seed), X)
-        mechanism = Subsampling(num_rows=10, subset_rows=4, replacement=False)
-        drawn = store.rows(mechanism, num_rows=3, rng=np.random.default_rng(seed))
+        drawn = store.rows(FOUR, num_rows=3, rng=np.random.default_rng(seed))
         turned = _held(tmp_path / str(seed), X[::-1])
         if len(there := sorted(X[drawn[drawn < 3]].ravel())):
-            assert sorted(X[::-1][turned.rows(mechanism, num_rows=3)].ravel()) == there
+            assert sorted(X[::-1][turned.rows(FOUR, num_rows=3)].ravel()) == there
         else:
             with pytest.raises(DataError, match="hold some of the rows that were drawn"):
-                turned.rows(mechanism, num_rows=3)
+                turned.rows(FOUR, num_rows=3)
 
 
 def test_rows_of_other_columns_are_refused_before_a_claim_is_made_of_a_draw_of_their_own(tmp_path):

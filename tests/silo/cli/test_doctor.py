@@ -5,9 +5,8 @@ import json
 import pandas as pd
 import pytest
 import skops.io  # noqa: F401 - once here, and not in the child of every final visit
-from schemas import column
+from schemas import column, schema_of
 
-from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.shift import Shift
 
 
@@ -16,7 +15,7 @@ def files(tmp_path, monkeypatch):
     rows = pd.DataFrame({"age": range(60), "y": ["no", "yes"] * 30})
     rows.to_csv(tmp_path / "own.csv", index=False)
     rows[["age"]].to_csv(tmp_path / "public.csv", index=False)
-    Schema(columns=(column("age"),), classes=("no", "yes"), label="y").write(tmp_path / "schema.toml")
+    schema_of(column("age"), label="y").write(tmp_path / "schema.toml")
     monkeypatch.chdir(tmp_path)
     # which takes most of a look's time, and is tested by itself
     monkeypatch.setattr("fedkd_flwr.silo.doctor.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from ledgers import make_entry, make_ledger, write_ledger
+from ledgers import past, write_ledger
 
 from fedkd_flwr.cli.main import main
 from fedkd_flwr.stores.egress_log import EgressLog, output_of, read_log
@@ -17,18 +17,9 @@ REPLY = StoredReply(arrays={"labels": np.arange(5, dtype=np.uint8)}, metrics={"p
 def _hold(
     state, *, run="8797555162871205416", server_round=1, party="a", until="9999-01-01T00:00:00+00:00", reply=REPLY
 ):
-    facts = {
-        "run": run,
-        "run_name": "monday",
-        "round": server_round,
-        "party": party,
-        "algorithm": "fedct",
-        "claim": None,
-        "rules": [],
-        "since": "2026-11-22T12:00:00+00:00",
-        "until": until,
-        "output": output_of(reply, num_examples=5),
-    }
+    facts = {"run": run, "run_name": "monday", "round": server_round, "party": party, "algorithm": "fedct"}
+    facts |= {"claim": None, "rules": [], "since": "2026-11-22T12:00:00+00:00", "until": until}
+    facts["output"] = output_of(reply, num_examples=5)
     table = [["public row", "age", "label"], *([i, 20 + i, "low\x1b[31m"] for i in range(5))]
     return HeldReplies(EgressLog(state, party=party).directory / "held").put(reply, facts, table)
 
@@ -36,21 +27,11 @@ def _hold(
 @pytest.fixture
 def log(tmp_path):
     made = EgressLog(tmp_path, party="a")
-    for i in range(3):
-        made.append(
-            {
-                "run": "7",
-                "run_name": "monday",
-                "round": i + 1,
-                "algorithm": "fedct",
-                "left": i < 2,
-                "code": "" if i < 2 else "held-back",
-                "claim": None,
-                "rules": [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": i < 2}],
-                "output": output_of(REPLY),
-                "approval": {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"},
-            }
-        )
+    line = {"run": "7", "run_name": "monday", "algorithm": "fedct", "claim": None, "output": output_of(REPLY)}
+    line["approval"] = {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"}
+    for number, left in ((1, True), (2, True), (3, False)):
+        rules = [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": left}]
+        made.append({**line, "round": number, "left": left, "code": "" if left else "held-back", "rules": rules})
     return made
 
 
@@ -144,10 +125,6 @@ def test_only_the_answer_that_was_looked_at_is_decided_about(fedkd, tmp_path, ve
     assert held.decision.sha256 == digest
 
 
-def _past(*rounds, party="party-000"):
-    return make_ledger(*(make_entry(i, when="2020-01-01T10:00:00+00:00") for i in rounds), party=party)
-
-
 def _command(*words):
     """Call ``fedkd node ledger`` and return its exit code."""
     with pytest.raises(SystemExit) as ended:
@@ -157,7 +134,7 @@ def _command(*words):
 
 @pytest.mark.parametrize("path", ["ledger.sqlite3", "", "../.."])
 def test_the_command_takes_a_file_its_folder_or_a_state_dir_and_writes_nothing(tmp_path, capsys, path):
-    folder = write_ledger(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
+    folder = write_ledger(tmp_path / "ledgers" / "party-000-abababababababab", past(1))
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert _command(folder / path, "--delta", "0", "--epsilon-budget", "1") == 0
     printed = capsys.readouterr().out
@@ -168,7 +145,7 @@ def test_the_command_takes_a_file_its_folder_or_a_state_dir_and_writes_nothing(t
 
 def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed(tmp_path, capsys):
     for party in ("a", "b", "c"):
-        write_ledger(tmp_path / "ledgers" / party, _past(1, party=party))
+        write_ledger(tmp_path / "ledgers" / party, past(1, party=party))
     (tmp_path / "ledgers" / "b" / "ledger.sqlite3").write_text("{")
     assert _command(tmp_path) == 2
     printed = capsys.readouterr()
@@ -179,7 +156,7 @@ def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed
 
 
 def test_programs_get_the_same_figures(tmp_path, capsys):
-    folder = write_ledger(tmp_path / "x", _past(1, 2))
+    folder = write_ledger(tmp_path / "x", past(1, 2))
     assert _command(folder, "--delta", "0", "--epsilon-budget", "1", "--json") == 0
     [found] = json.loads(capsys.readouterr().out)
     assert found["epsilon_spent"] == pytest.approx(0.8)
