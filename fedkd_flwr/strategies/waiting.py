@@ -73,8 +73,7 @@ def wait_for_nodes(
             said = now
             words = "waiting for nodes: %d registered, %d of them ready, %s wanted"
             log(INFO, words, len(registered), len(ready), wanted or "a stable number")
-        pause = max(poll_s, min((now - start) / 10, 1.0))  # no wait is stretched by more than a tenth
-        time.sleep(min(pause, max(quiet, 0.001)) if enough else pause)
+        time.sleep(min(poll_s, max(quiet, 0.001)) if enough else poll_s)
 
 
 class Readiness:
@@ -232,8 +231,9 @@ class WatchedGrid:
             if now - said >= self.every_s:
                 said = now
                 log(INFO, "\t%d of %d parties have answered after %.0f s", len(replies), len(messages), now - start)
-            time.sleep(max(pause, now - began))  # many parties do not hammer the server, nor do long rounds
-            pause = min(pause * 1.5, max(0.2, min((now - start) / 10, 1.0)))
+            # short rounds are not stretched by polling, long ones do not hammer the server, nor do many parties
+            time.sleep(max(pause, now - began))
+            pause = min(pause * 1.5, 0.2 if now - start < 30.0 else 1.0)
         return replies
 
     def push_known(self, messages: Sequence[Message]) -> list[Message]:
