@@ -187,9 +187,7 @@ def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
 def test_at_l2_more_teachers_than_a_visit_has_time_for_are_refused_before_one_is_started(monkeypatch, caplog):
     """Each is ended in time, and starting 100,000 of them would keep the node from every other run all the same."""
     monkeypatch.setattr(FedKTClient, "learn", None)
-    config = FedKTConfig(
-        level="L2", teachers_per_student=1000, students_per_party=100, noise="laplace", noise_strength=1.0
-    )
+    config = FedKTConfig(level="L2", teachers_per_student=1000, students_per_party=100, **GAUSSIAN)
     told = {**config.resolved(num_public=60, num_classes=3, num_rounds=1).told(), **WIRE, "algorithm": "fedkt"}
     for said in ("party", "none"):
         one = FedKTClient(party("a", *rows(20, seed=0), apart=Limits(seconds=3000.0, memory=0)))

@@ -40,9 +40,8 @@ def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kin
     pytest.importorskip("torch")
     from fedkd_flwr.clients import rule_answers
 
-    monkeypatch.setattr(
-        rule_answers, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
-    )
+    no_class = [0.5, 0.0, 0.0, 0.5]
+    monkeypatch.setattr(rule_answers, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile(no_class, (len(U), 1))))
     params = {"hidden": [8], "lr": 0.05} if kind == "mlp" else {"n_estimators": 5}
     own = member(model=partial(model, name=kind, **params))
     arrays = answer(name, own, **({"steps-per-round": 60} if name == "fedct" else {}))[2]

@@ -51,11 +51,8 @@ def test_a_party_that_learnt_nothing_answers_with_the_lowest_class():
 
 def test_changes_may_refer_to_the_last_reply_but_not_to_what_is_said_once():
     said, values = Says(party("a", *rows(9, seed=0))), {"labels": [1], "class-counts": [2]}
-    saved = Saved(
-        server_round=1,
-        arrays={f"value.{name}": np.array(one) for name, one in values.items()},
-        meta={"values": [*values]},
-    )
+    arrays = {f"value.{name}": np.array(one) for name, one in values.items()}
+    saved = Saved(server_round=1, arrays=arrays, meta={"values": [*values]})
     assert set(said.referable(saved, ASKED)) == {*values}
     ratios = opened(said.party, CARD, [], {**CONFIG, "privacy": "none", "rule": "density-ratio"})[1]
     assert set(said.referable(saved, ratios)) == {"labels"}

@@ -14,6 +14,5 @@ def test_a_party_sends_what_one_teacher_that_learnt_all_its_rows_says_of_the_pub
     config = PATEConfig()
     (sent,), _, _ = PATEClient(member).fit([], {**config.told(), **WIRE, "algorithm": "pate"})
     teacher = model(seed=derive_seed(derive_seed(config.seed, "a"), "model")).fit(member.X, member.y)
-    assert decode_labels(sent, public=member.spec, server_round=1).tolist() == [
-        teacher.predict(member.public.X).tolist()
-    ]
+    said = decode_labels(sent, public=member.spec, server_round=1)
+    assert said.tolist() == [teacher.predict(member.public.X).tolist()]

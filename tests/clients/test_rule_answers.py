@@ -4,7 +4,7 @@ import pytest
 from federation import party, rows
 from visits import RESPONSE, asked_more
 
-EVERYWHERE = frozenset({"fedct", "fedkt", "pate"})
+EVERYWHERE, PARTY = frozenset({"fedct", "fedkt", "pate"}), {"privacy": "party"}
 
 
 def member(*rules, **changes):
@@ -40,13 +40,7 @@ def test_by_default_no_party_sends_more_than_labels():
 @pytest.mark.parametrize("rule", ["density-ratio", "probabilities"])
 @pytest.mark.parametrize(
     "noise",
-    [
-        {"privacy": "server"},
-        {"privacy": "party"},
-        RESPONSE,
-        {"privacy": "party", **RESPONSE},
-        {**RESPONSE, "label-mechanism": "xor"},
-    ],
+    [{"privacy": "server"}, PARTY, RESPONSE, PARTY | RESPONSE, RESPONSE | {"label-mechanism": "xor"}],
 )
 def test_a_server_that_asks_for_more_beside_noise_is_refused(rule, noise):
     assert asked_more(rule, "fedct", member(rule), **noise) == ("", "bad-instruction", [])

@@ -141,9 +141,8 @@ def _arrow():
     dates = {"reading": iso, "values": ["1970-01-01", "1970-01-05"]}
     sentinel = {"reading": compact, "values": ["19700101", "19700105"]}
     words = {"kind": "text", "values": ["some words"]}
-    lists = pa.ListArray.from_arrays(
-        pa.array([0, 2, 3, 5]), pa.array([b"a", b"b", b"a\xff", b"c", b"d"]).view(pa.utf8())
-    )
+    parts = pa.array([b"a", b"b", b"a\xff", b"c", b"d"]).view(pa.utf8())
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 3, 5]), parts)
     no_text_of_three = pa.array([b"some", b"a\xff", b"words"]).view(pa.utf8())
     texts, code = pa.array(["some", "more", "words"]), 10_000_000_000_000_001
     codes = {"kind": "categorical", "categories": (str(code), "2"), "values": ["2"]}
@@ -153,8 +152,7 @@ def _arrow():
         "a date beyond Python's in UTC": (dates, *zoned),
         "no date, where a number means none": (
             sentinel,
-            pa.array([99999999, 20200101, 20200102]),
-            pa.array([99999999, None, 20200102]),
+            *(pa.array([99999999, second, 20200102]) for second in (20200101, None)),
         ),
         "bytes that are no text, for a number": ({}, pa.array(["1", "2", "3"]), no_text),
         "a list with a missing value": (words, pa.array([[1, 10], [2], [3, 4]]), pa.array([[1, 10], [None], [3, 4]])),

@@ -134,9 +134,7 @@ def test_classes_are_dealt_in_the_order_asked_for():
 def test_what_cannot_be_dealt_is_refused_with_the_numbers(settings, message):
     with pytest.raises(FedkdError, match=message) as caught:
         partition(**{"y": Y, "name": "dirichlet", "num_parties": 5, "seed": 0, **settings})
-    assert (caught.value.code is Code.NO_ROWS) is (
-        "private rows must be at least" in str(caught.value) and "x 3" not in message
-    )
+    assert (caught.value.code is Code.NO_ROWS) is ("private rows must be at least" in str(caught.value))
 
 
 def test_without_flwr_datasets_the_extra_is_named_and_the_default_needs_none(monkeypatch):
@@ -148,9 +146,8 @@ def test_without_flwr_datasets_the_extra_is_named_and_the_default_needs_none(mon
 
 def test_a_file_of_another_pool_index_or_number_of_parties_or_none_is_refused(file, tmp_path):
     def deal(rows=2000, **settings):
-        return partition(
-            Y[:rows], **{"name": "file", "num_parties": 2, "seed": 0, "path": file, "index": 1, **settings}
-        )
+        usual = {"name": "file", "num_parties": 2, "seed": 0, "path": file, "index": 1}
+        return partition(Y[:rows], **usual | settings)
 
     assert {key: rows.tolist() for key, rows in read_split(file, 1).items()} == {"public": [0, 1], "test": [2]}
     np.savez(tmp_path / "twice.npz", party_0_00=[1, 2], party_0_01=[2])

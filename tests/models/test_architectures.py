@@ -68,9 +68,8 @@ class Net(torch.nn.Module):
         super().__init__()
         self.width = width
         norm = torch.nn.BatchNorm1d(width)  # needs two rows: 33 rows in batches of 16 leave one over
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(num_features, width), norm, torch.nn.Linear(width, num_classes)
-        )
+        first, last = torch.nn.Linear(num_features, width), torch.nn.Linear(width, num_classes)
+        self.layers = torch.nn.Sequential(first, norm, last)
 
     def forward(self, rows):
         return self.layers(rows)

@@ -50,12 +50,10 @@ def test_every_name_learns_digits_and_a_reloaded_model_answers_as_the_saved_one(
     assert np.array_equal(refits[0], refits[2])
 
 
-@pytest.mark.parametrize(
-    "optimizer", [{"optimizer": "adam"}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "sgd"}]
-)
-def test_a_reloaded_net_continues_as_the_unsaved_one_would(optimizer, digits):
+@pytest.mark.parametrize(("optimizer", "more"), [("adam", {}), ("sgd", {"momentum": 0.9}), ("sgd", {})])
+def test_a_reloaded_net_continues_as_the_unsaved_one_would(optimizer, more, digits):
     X, y, X_test, _ = digits
-    model = mlp(1, dropout=0.2, **optimizer)
+    model = mlp(1, dropout=0.2, optimizer=optimizer, **more)
     model.update(X[:200], y[:200], X[200:], y[200:], steps=20)
     again = serialize.loads(serialize.dumps(model))
     bare = serialize.loads(serialize.dumps(model, training_state=False))

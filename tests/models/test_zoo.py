@@ -75,9 +75,7 @@ def test_parameters_stand_in_the_model_s_brackets():
 
 def test_models_compute_on_one_thread_by_the_seed():
     for name in ("random-forest", "extra-trees", "xgboost"):
-        one, other = (
-            make_model(name, num_classes=2, num_features=2, seed=seed).template.get_params() for seed in (1, 2)
-        )
+        one, other = (make_model(name, num_classes=2, num_features=2, seed=s).template.get_params() for s in (1, 2))
         assert one["n_jobs"] == 1
         assert (one["random_state"], other["random_state"]) == (1, 2)
 
@@ -96,12 +94,8 @@ def test_models_compute_on_one_thread_by_the_seed():
         ("cnn-fedkt", {"num_features": 64, "shape": (1, 8, 8)}, "shape must be at least 16 x 16 pixels"),
         ("cnn-fedmd-7", {"num_features": 361, "shape": (1, 19, 19)}, "shape must be at least 20 x 20 pixels for cnn"),
         *(
-            (
-                "cnn-fedmd",
-                {"num_features": 784, "params": {"channels": channels}},
-                "channels must (list two or three num|be)",
-            )
-            for channels in ([8], [8, 0], [8, 8, 8, 8], 8, [8, True])
+            ("cnn-fedmd", {"num_features": 784, "params": {"channels": c}}, "channels must (list two or three num|be)")
+            for c in ([8], [8, 0], [8, 8, 8, 8], 8, [8, True])
         ),
     ],
 )

@@ -71,9 +71,8 @@ def _three_and_two_classes(gamma=0.1, epsilon=0.165):
             )
 
         edges = [-30.0, *sorted(gamma * v for v in votes), 40.0]
-        return np.array(
-            [sum(integrate.quad(density, *ends, args=(i,))[0] for ends in pairwise(edges)) for i in range(3)]
-        )
+        pieces = [[integrate.quad(density, *ends, args=(i,))[0] for ends in pairwise(edges)] for i in range(3)]
+        return np.sum(pieces, axis=1)
 
     before, after = odds((0, 40, 16)), odds((1, 39, 16))
     three = np.maximum(after - math.exp(epsilon) * before, 0).sum()
@@ -95,9 +94,8 @@ def _sigma(queries):
 
 def _spent(queries, runs=1, votes=1):
     """Runs that ask for epsilon 2 each, composed, where one change moves so many votes."""
-    return (
-        Accountant().compose(GaussianMax(sigma=_sigma(queries), votes=votes).dp_event(), queries * runs).epsilon(DELTA)
-    )
+    event = GaussianMax(sigma=_sigma(queries), votes=votes).dp_event()
+    return Accountant().compose(event, queries * runs).epsilon(DELTA)
 
 
 def _counted(queries, runs):

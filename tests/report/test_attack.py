@@ -12,9 +12,8 @@ from fedkd_flwr.report.tables import audit_text
 @pytest.fixture
 def audited(make_record, hostile):
     auc, *found, bare = (Measured(value=v, low=v - 0.01, high=v + 0.01) for v in (0.611, 0.033, 0.014, 0.52))
-    figures = AttackFigures(
-        members=1234, fresh=1234, auc=auc, found_at_1_percent=found[0], found_at_1_permille=found[1]
-    )
+    shares = {"found_at_1_percent": found[0], "found_at_1_permille": found[1]}
+    figures = AttackFigures(members=1234, fresh=1234, auc=auc, **shares)
     record = make_record()
     record.audit = AuditRecord(
         sent=["labels", hostile],

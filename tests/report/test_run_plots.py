@@ -32,9 +32,8 @@ def test_an_error_bar_ends_where_an_accuracy_must_end(make_record, monkeypatch):
 def test_a_mean_of_all_classes_is_not_drawn_beside_means_of_the_classes_that_each_party_holds(make_record):
     record = make_record(3, 1)
     for party, balanced in zip(record.parties, (0.7, 0.8, 0.9), strict=True):
-        party.solo["own"] = party.federated["own"] = Metrics(
-            n=50, accuracy=0.9, balanced_accuracy=balanced, support=(45, 5)
-        )
+        found = Metrics(n=50, accuracy=0.9, balanced_accuracy=balanced, support=(45, 5))
+        party.solo["own"] = party.federated["own"] = found
     record.centralised["own"] = Metrics(n=150, accuracy=0.9, balanced_accuracy=0.6, support=(135, 15))
     plot = own_rows_plot(record)
     assert "balanced accuracy" in plot.title

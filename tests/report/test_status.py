@@ -89,12 +89,8 @@ def test_a_publishable_page_does_not_tell_the_rounds_of_a_run_that_votes_could_h
 def test_after_the_rounds_the_part_of_the_run_is_named(unfinished):
     unfinished.rounds.pop()
     unfinished.final_asked = 5
-    wheres = {
-        Doing.FINAL: "while the final result went",
-        Doing.AFTER: "after the exchange",
-        Doing.ROUNDS: "after round 3",
-    }
-    for unfinished.doing, where in wheres.items():
+    wheres = {Doing.FINAL: "while the final result went", Doing.AFTER: "after the exchange"}
+    for unfinished.doing, where in {**wheres, Doing.ROUNDS: "after round 3"}.items():
         assert where in run_status(unfinished).headline
         assert "on its way to 5 parties" in run_status(unfinished).sentence
 

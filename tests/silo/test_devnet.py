@@ -12,10 +12,8 @@ from fedkd_flwr.silo.devnet import deal, make_key, make_tls
 
 def test_rows_are_dealt_once_each_and_the_public_ones_have_no_label(tmp_path):
     public = load_public(deal(tmp_path, ["silo-1", "silo-2"]))
-    held = [
-        load_party_table(tmp_path / name / "private.csv", public.schema, public.preprocessor)
-        for name in ("silo-1", "silo-2")
-    ]
+    files = (tmp_path / name / "private.csv" for name in ("silo-1", "silo-2"))
+    held = [load_party_table(file, public.schema, public.preprocessor) for file in files]
     rows = np.concatenate([public.X, *(X for X, _ in held)])
     assert (len(public.X), len(rows)) == (359, 1797)
     assert len(np.unique(rows, axis=0)) == 1797  # no row of the digits is there twice
@@ -28,8 +26,7 @@ def test_the_certificate_is_of_this_machine_and_keys_are_for_their_owner_alone(t
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tls["server"], tls["key"])
     client = ssl.create_default_context(cafile=str(tls["ca"]))
-    ends = [(ssl.MemoryBIO(), ssl.MemoryBIO())]
-    into, out = ends[0]
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(into, out, server_hostname="127.0.0.1")
     other = server.wrap_bio(out, into, server_side=True)
     for _ in range(4):  # the handshake checks names and signatures

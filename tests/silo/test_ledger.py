@@ -43,9 +43,8 @@ def test_the_print_says_what_was_spent_when_on_what_and_what_is_left():
     assert "nothing of epsilon 3" in text
     text = ledger_text(past(1, 2), delta=0.0, budget=1.0)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert (
-        "2020-01-01 10:00:00 UTC r1 1 abababab fedct randomised response, epsilon 0.4 a label 1 x epsilon 0.4" in lines
-    )
+    first = "2020-01-01 10:00:00 UTC r1 1 abababab fedct randomised response, epsilon 0.4 a label 1 x epsilon 0.4"
+    assert first in lines
     assert "spent epsilon 0.8 at delta 0, 2 replies, all runs together, by the row with most" in lines
     assert any(line.startswith("counted epsilon 0.8 by this budget's filter") for line in lines)
     assert any(line.startswith("left epsilon 0.2 of 1") for line in lines)

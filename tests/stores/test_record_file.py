@@ -13,10 +13,7 @@ def _round(number, **changes):
 
 
 def test_the_file_is_the_whole_record_each_time_it_grows(tmp_path):
-    record, file = (
-        RunRecord(run_id="7", algorithm="fedct", notes=[Note("own", {"text": 'a "rounds": [] in a note'})]),
-        None,
-    )
+    record = RunRecord(run_id="7", algorithm="fedct", notes=[Note("own", {"text": 'a "rounds": [] in a note'})])
     file = RecordFile(tmp_path / "new" / "record.json")
     for number in range(4):
         if number:

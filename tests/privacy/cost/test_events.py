@@ -111,11 +111,8 @@ def test_what_adds_no_noise_is_not_private_and_what_tells_nothing_is_nothing(eve
 @pytest.mark.parametrize(
     ("wrap", "wrap_data"),
     [
-        (
-            lambda event: dp.SelfComposedDpEvent(event, 1),
-            lambda data: {"kind": "self-composed", "event": data, "count": 1},
-        ),
-        (lambda event: dp.ComposedDpEvent([event]), lambda data: {"kind": "composed", "events": [data]}),
+        (lambda one: dp.SelfComposedDpEvent(one, 1), lambda one: {"kind": "self-composed", "event": one, "count": 1}),
+        (lambda one: dp.ComposedDpEvent([one]), lambda one: {"kind": "composed", "events": [one]}),
     ],
     ids=["self-composed", "composed"],
 )

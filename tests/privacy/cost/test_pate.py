@@ -92,9 +92,8 @@ def _laplace_exact(counts, gamma, votes, moment):
 
 def both(names, gaussian, laplace):
     """Parametrise by both noises, with values of their own."""
-    return pytest.mark.parametrize(
-        f"noise, {names}", [(GAUSSIAN, *gaussian), (LAPLACE, *laplace)], ids=["gauss", "lap"]
-    )
+    values = [(GAUSSIAN, *gaussian), (LAPLACE, *laplace)]
+    return pytest.mark.parametrize(f"noise, {names}", values, ids=["gauss", "lap"])
 
 
 either = pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["gauss", "lap"])
@@ -148,9 +147,8 @@ def test_pure_dp_case_of_2018_refuses_the_theorem_outside_its_range():
     (pure,) = [c for c in ORACLE["pate2018"] if "lambda" in c]
     gamma, (vote,) = 1 / pure["lambda"], pure["votes"]
     close(laplace_log_q([vote["hist"]], gamma), vote["logq"])
-    close(
-        LAPLACE.rdp([vote["hist"]], gamma, 1, np.array(pure["short_orders"], dtype=float)), vote["rdp_by_short_order"]
-    )
+    orders = np.array(pure["short_orders"], dtype=float)
+    close(LAPLACE.rdp([vote["hist"]], gamma, 1, orders), vote["rdp_by_short_order"])
     close(classic(LAPLACE.rdp([vote["hist"]], gamma, 1, LONG), LONG, pure["delta"]).min(), pure["eps_data_dependent"])
 
 
@@ -260,9 +258,8 @@ def test_more_votes_for_the_plurality_never_cost_more_and_nothing_more_than_with
     log_q = noise.log_q([counts, ahead], scale)
     assert log_q[1] <= log_q[0]
     here, there = (noise.rdp([rows], scale, votes, ORDERS) for rows in (counts, ahead))
-    assert (
-        (there >= 0) & (there <= here * (1 + 1e-9)) & (here <= noise.most(scale, votes, ORDERS) * (1 + 1e-12))
-    ).all()
+    most = noise.most(scale, votes, ORDERS)
+    assert ((there >= 0) & (there <= here * (1 + 1e-9)) & (here <= most * (1 + 1e-12))).all()
 
 
 @either

@@ -51,9 +51,7 @@ def test_a_server_is_checked_by_a_run_s_settings(fedkd, files):
 
 def test_a_node_that_could_answer_nobody_does_not_start_and_one_with_bad_rows_does(fedkd, files, monkeypatch):
     started = []
-    monkeypatch.setattr(
-        "fedkd_flwr.silo.node.run_node", lambda values, link, **rest: started.append((values, link)) or 0
-    )
+    monkeypatch.setattr("fedkd_flwr.silo.node.run_node", lambda values, link, **_: started.append((values, link)) or 0)
     run = ["node", "run", "--superlink", "127.0.0.1:1", "--insecure", "--approved", files / "approved"]
     done = fedkd(*run, *_node(files, **{"data-path": "gone.csv"}))
     assert (done.code, started) == (3, [])
@@ -65,9 +63,5 @@ def test_a_node_that_could_answer_nobody_does_not_start_and_one_with_bad_rows_do
     assert done.code == 0
     assert "NOT READY  class outside schema" in done.out
     ((values, link),) = started
-    assert (link.address, link.insecure, values["party"], values["data-path"]) == (
-        "127.0.0.1:1",
-        True,
-        "a",
-        str(files / "own.csv"),
-    )
+    assert (link.address, link.insecure) == ("127.0.0.1:1", True)
+    assert (values["party"], values["data-path"]) == ("a", str(files / "own.csv"))
