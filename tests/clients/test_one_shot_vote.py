@@ -38,8 +38,7 @@ def test_where_the_run_wants_no_party_models_it_keeps_the_one_trained_alone():
 @pytest.mark.parametrize(("labelled", "rows_learnt"), [(30, 50), (0, 20), (None, 20)])
 def test_the_model_trained_alone_learns_for_as_many_rows_as_the_one_with_labels(monkeypatch, labelled, rows_learnt):
     asked, fit = [], one_shot_vote.fit_as_long
-    monkeypatch.setattr(
-        one_shot_vote, "fit_as_long", lambda *a, num_rows: asked.append(num_rows) or fit(*a, num_rows=num_rows)
-    )
+    as_long = lambda *a, num_rows: asked.append(num_rows) or fit(*a, num_rows=num_rows)  # noqa: E731
+    monkeypatch.setattr(one_shot_vote, "fit_as_long", as_long)
     _finished(None if labelled is None else np.where(np.arange(60) < labelled, Y, -1).astype(np.int16))
     assert asked == [rows_learnt]

@@ -66,9 +66,8 @@ def test_replies_to_a_hostile_server_are_the_same_whatever_the_private_file_hold
 
 def test_the_check_finds_a_failure_that_shows(script, laboratory, monkeypatch):
     """Else the cases above might all succeed, or compare refusals with refusals."""
-    monkeypatch.setattr(
-        Visit, "learn", lambda self: self._made(self.exchange.learn(self.instruction), self.instruction)
-    )
+    learn = lambda self: self._made(self.exchange.learn(self.instruction), self.instruction)  # noqa: E731
+    monkeypatch.setattr(Visit, "learn", learn)
     folder, public_path = laboratory
     assert script.differences(4, public_path, folder, most_files=1)[1] == ["all values missing"]
 

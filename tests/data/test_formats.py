@@ -167,7 +167,6 @@ def test_a_file_that_holds_nothing_or_is_not_there_is_refused(tmp_path):
 )
 def test_a_missing_library_names_its_extra(write, monkeypatch, library, extra, name):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(
-        MissingExtraError, match=rf"{library}.* must be installed for reading {name}, got .*fedkd-flwr\[{extra}\]"
-    ):
+    message = rf"{library}.* must be installed for reading {name}, got .*fedkd-flwr\[{extra}\]"
+    with pytest.raises(MissingExtraError, match=message):
         read_table(write(name, "PAR1"))

@@ -114,10 +114,9 @@ def test_impossible_pairs_are_refused(root, settings, error, message):
 
 @pytest.mark.parametrize("name", [*PUBLISHED, *PAIRED])
 def test_missing_data_root_names_the_key_and_the_file(name, tmp_path):
+    message = r"data-root must be a folder with .+/.+ for the data set .*Give data-root=/path/to/data"
     for root in (tmp_path, ""):
-        with pytest.raises(
-            DataError, match=r"data-root must be a folder with .+/.+ for the data set .*Give data-root=/path/to/data"
-        ) as caught:
+        with pytest.raises(DataError, match=message) as caught:
             load_pool(name, seed=0, data_root=root)
         assert caught.value.code is Code.MISSING_FILE
 

@@ -85,9 +85,8 @@ def test_another_users_own_type_is_refused_by_name_until_trusted(monkeypatch, tm
     data = serialize.dumps(Classifier(Own(), num_classes=4).fit(ROWS, np.array([0, 3, 3, 3])))
     assert serialize.loads(data).predict(ROWS).tolist() == [3] * 4
     monkeypatch.setattr(serialize, "SECRET", tmp_path / "another user's")
-    with pytest.raises(
-        ModelBytesError, match=r"with models\.model_files\.Own must be .* Reading it runs that code\. If you"
-    ):
+    refused = r"with models\.model_files\.Own must be .* Reading it runs that code\. If you"
+    with pytest.raises(ModelBytesError, match=refused):
         serialize.loads(data)
     assert serialize.loads(data, trust=True).predict(ROWS).tolist() == [3] * 4
 

@@ -89,9 +89,8 @@ def failed() -> RunRecord:
     first.answered = ["party-000"]
     first.bytes_up = 5_130
     codes = ["no-reply", "class-outside-schema", "wrong-public-set", "a-code-of-tomorrow"]
-    first.rejected = [
-        Rejection(party=f"party-{i:03d}", node_id=str(10**18 + i), code=code) for i, code in enumerate(codes, 1)
-    ]
+    for i, code in enumerate(codes, 1):
+        first.rejected.append(Rejection(party=f"party-{i:03d}", node_id=str(10**18 + i), code=code))
     first.rejected.append(Rejection(party="", node_id="9" * 19, code="bad-payload"))
     record.parties = [PartyRecord(name=f"party-{i:03d}", model="decision-tree") for i in range(5)]
     record.status = "failed"

@@ -148,9 +148,8 @@ def test_a_failed_run_has_a_page_with_the_reason_on_top_also_before_any_round(fa
     assert "min-parties must be reached in round 1" in top
     assert "Check that the node is running" in page.text
     assert "no explanation for the code 'a-code-of-tomorrow'" in page.text
-    record = RunRecord(
-        run_id="7", algorithm="pate", status="failed", reason="no node in 120 s", config={"noise": "laplace"}
-    )
+    noisy = {"algorithm": "pate", "config": {"noise": "laplace"}}
+    record = RunRecord(run_id="7", status="failed", reason="no node in 120 s", **noisy)
     page = check_safe_and_alone(written(record, tmp_path))
     assert "no node in 120 s" in page.text
     assert "nothing was released" in page.text

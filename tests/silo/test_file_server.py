@@ -166,9 +166,8 @@ def test_a_file_that_is_not_an_answer_to_the_open_question_is_named_and_nothing_
         to.write_bytes(path.read_bytes())
     step = federation.count(first)
     second = federation.answers(step.question)
-    with pytest.raises(
-        DataError, match=r"old-west.fedkd must answer round 2 of .* got the answer of west about round 1"
-    ):
+    other = r"old-west.fedkd must answer round 2 of .* got the answer of west about round 1"
+    with pytest.raises(DataError, match=other):
         federation.count([*second[:2], old[2]])
     assert federation.count(second).record is not None
 

@@ -108,9 +108,8 @@ def test_the_winner_of_two_is_drawn_as_before_and_costs_less() -> None:
     assert drawn[0].tolist() == drawn[1].tolist()
     assert WINNER.dp_event() == TwoClassEvent(1 / 0.6)
     assert WINNER.pure_epsilon == plain.pure_epsilon
-    assert (
-        WINNER.words == "noisy max of two classes, Laplace noise of scale 3.33333 votes (gamma 0.3), 2 votes may move"
-    )
+    words = "noisy max of two classes, Laplace noise of scale 3.33333 votes (gamma 0.3), 2 votes may move"
+    assert WINNER.words == words
 
 
 def test_equal_noisy_counts_go_to_the_lowest_class_by_the_difference_alone(monkeypatch: pytest.MonkeyPatch) -> None:
