@@ -94,6 +94,14 @@ class FederationResult:
 
         return pd.DataFrame([claim_cells(claim) for claim in ordered(self.record.claims)])
 
+    @property
+    def notes(self) -> list[str]:
+        """Warnings and notes, a sentence or two each, as the command prints them below its table."""
+        from fedkd_flwr.report.table import notes, warnings
+
+        record = self._plain()
+        return [text for _, text in (*warnings(record), *notes(record))]
+
     def save_page(self, path: str | os.PathLike[str]) -> Path:
         """Write the whole report as one HTML file, and return its path."""
         from fedkd_flwr.report.page import write_page
@@ -200,7 +208,8 @@ class FederationResult:
         width = max(len(label) for label, _ in lines)
         names = short_list([name or "the server's" for name in self.model_bytes], 6) or "none kept"
         told = [f"{label:<{width}}  {value}" for label, value in [*lines, ("models", names)]]
-        return "\n".join([f"{self.record.algorithm}: {headline(self.record)}", *told])
+        more = f"\nnotes  {len(self.notes)}: see .notes" if self.notes else ""
+        return "\n".join([f"{self.record.algorithm}: {headline(self.record)}", *told]) + more
 
     def _repr_html_(self) -> str:
         from fedkd_flwr.report.html import drawn
@@ -216,6 +225,7 @@ class FederationResult:
             f"<p><b>{html.escape(f'{self.record.algorithm}: {headline(self.record)}')}</b></p>",
             f'<table style="{_STYLE}">{cells}</table>',
             self._table().to_html(float_format="{:.3f}".format, na_rep="–", border=0),
+            *(f"<p>{html.escape(text)}</p>" for text in self.notes),
             *(_picture(one.svg, one.title, one.caption) for one in [p for p in plots if p.svg][:2]),
             f"<p>{html.escape(missing)}</p>" if missing else "",
         ]

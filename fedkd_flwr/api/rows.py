@@ -85,8 +85,9 @@ def _one_table(data: Any, label: str, parties: Any) -> tuple[pd.DataFrame, str]:
             raise DataError(explain("parties", "be a column, one name a row, or a number", parties, way_out))
         return table, parties
     names = _values(parties)
-    if len(names) != len(table):
-        raise DataError(explain("parties", f"have one name for each of {len(table)} rows", f"{len(names)} names"))
+    if np.ndim(names) != 1 or len(names) != len(table):
+        seen = f"{len(names)} names" if np.ndim(names) == 1 else type(parties).__name__
+        raise DataError(explain("parties", f"have one name for each of {len(table)} rows", seen))
     column = free_name("party", table.columns)
     return table.assign(**{column: names}), column
 
@@ -151,9 +152,12 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
     >>> settings_of({"algorithm": "fedct", "quorum": 0.8, "drop": ["name", "id"]})
     {'algorithm': 'fedct', 'fedct.quorum': 0.8, 'drop': 'name,id'}
+    >>> settings_of({"algorithm": "fedkt", "fedkt_level": "L1"})
+    {'algorithm': 'fedkt', 'fedkt.level': 'L1'}
     """
     own = find_card(str(given.get("algorithm", RunConfig.default("algorithm")))).config
     keys = {**own.keys(), **RunConfig.keys()}
+    keys |= {key.replace(".", "_").replace("-", "_"): key for key in keys.values()}
     return {keys.get(n, n.replace("_", "-")): _plain(value) for n, value in given.items() if value is not None}
 
 

@@ -51,16 +51,17 @@ def settings(
         return
     width = min(max(shutil.get_terminal_size().columns, 40), 100)
     for one in shown:
-        typer.echo("\n".join([*_lines(one, width, as_toml), ""]))
+        typer.echo("\n".join([*_lines(one, width, as_toml, algorithm), ""]))
     if len(shown) < len(found) and not as_toml:
         typer.echo(f"{len(shown)} of {len(found)} settings. --all shows every one.", err=True)
 
 
-def _lines(one: Any, width: int, as_toml: bool) -> list[str]:
+def _lines(one: Any, width: int, as_toml: bool, algorithm: str) -> list[str]:
     """Return a setting as lines: as a comment of a TOML file, or with its meaning indented below."""
     if as_toml:
         text = f"{one.meaning} Values: {one.rule}."
         written = textwrap.wrap(text, width, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-        return [*written, f"# {one.key} = {one.default}"]
+        chosen = one.key == "algorithm" and algorithm
+        return [*written, f'algorithm = "{algorithm}"' if chosen else f"# {one.key} = {one.default}"]
     wrapped = [line for text in (one.meaning, f"({one.rule})") for line in textwrap.wrap(text, width - 4)]
     return [f"{one.key} = {one.default}", *(f"    {line}" for line in wrapped)]

@@ -27,6 +27,7 @@ from fedkd_flwr.seeds import derive_seed
 
 __all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "synthetic", "with_public", "with_test"]
 
+_ABSENT = "Give all columns, or no public rows: a quarter of the rows is held out then."
 EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "wine": "load_wine"}
 
 
@@ -66,6 +67,9 @@ class Source:
         if self.shape is not None:
             return Schema(columns=(), classes=self.classes, label=self.label, shape=self.shape)
         if self.looked is not None and not isinstance(public_rows, np.ndarray):
+            if absent := [one.name for one in self.looked.columns if one.name not in public_rows.columns]:
+                seen = f"none of the name {short_list(absent)}"
+                raise DataError(explain("public rows", "have each column that parties learn from", seen, _ABSENT))
             columns = tuple(_categories_of(column, public_rows) for column in self.looked.columns)
             return replace(schema_of(self.looked, public_rows, label=self.label, classes=self.classes), columns=columns)
         if isinstance(public_rows, np.ndarray):

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from fedkd_flwr.errors import FedkdError, MissingExtraError, explain, import_extra
-from fedkd_flwr.models.estimators import NumberScaler
+from fedkd_flwr.models.estimators import ByValues, NumberScaler
 from fedkd_flwr.onnx_graphs.graph import ML, OPSETS, Graph
 
 __all__ = ["Answers", "add_estimator"]
@@ -31,6 +31,9 @@ def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: i
     Raises `FedkdError` if there is no conversion for it that would answer as it does; the message names it.
     """
     name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+    way_out = "Use fedkd predict, or fedkd_flwr.load(path)."
+    if isinstance(estimator, ByValues):
+        raise FedkdError(explain("A model that becomes ONNX", "answer with classes", "numbers or grades", way_out))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -39,7 +42,7 @@ def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: i
         raise
     except Exception as error:  # converters raise whatever they, or a user's module, meet
         seen = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        rule, way_out = "have a graph in ONNX that answers as it does", "Use fedkd predict, or fedkd_flwr.load(path)."
+        rule = "have a graph in ONNX that answers as it does"
         raise FedkdError(explain(f"A model of {name}", rule, seen, way_out)) from error
 
 

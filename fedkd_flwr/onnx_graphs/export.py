@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_texts
+from fedkd_flwr.data.dates import ALONE
 from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.data.reading import column_numbers
@@ -126,8 +127,9 @@ def _made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
         if column.kind == "numeric":
             _, mean, deviation = state.get("numeric", {}).get(column.name, (0.0, 0.0, 1.0))
             numbers = mean + deviation * rng.normal(size=count)
-            holes = rng.random(count) < 0.05
-            columns[column.name] = np.where(holes, np.nan, numbers)
+            numbers[rng.random(count) < 0.05] = np.nan
+            of_days = column.reading.dates and column.reading.dates not in ALONE  # written as texts, or as dates
+            columns[column.name] = pd.to_datetime(numbers, unit="D") if of_days else numbers
         else:
             columns[column.name] = rng.choice([*column.categories, "", "something else"], count)
     return pd.DataFrame(columns)

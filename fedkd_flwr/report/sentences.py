@@ -182,7 +182,7 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     ),
     NoteCode.DISAGREES: "agrees with the consensus on {agreement:.0%} of the rows (others: {lowest:.0%} to "
     "{highest:.0%}), with a trust of {trust:.2f}: its labels are wrong, swapped, nearly all of one class, or from "
-    "other data.",
+    "other data, or it has too few rows.",
     NoteCode.BELOW_CHANCE: "agrees with the known labels of {known:,} public rows on {right:.0%} of them, where chance "
     "makes {by_chance:.0%}: its labels are wrong, or swapped. The vote judged by these rows allows for that.",
     NoteCode.NO_GAIN: lambda v: (

@@ -91,8 +91,10 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """What `predict` answers for each of `classes`: their names, or the user's own values."""
+        """What `predict` answers for each of `classes`: the user's own values, or names; whole numbers if all are."""
         values = self.values or self.classes
+        if not self.values and all(name.lstrip("-").isdecimal() and name == str(int(name)) for name in values):
+            values = tuple(map(int, values))
         return np.array(values, dtype=None if len(set(map(type, values))) == 1 else object)  # 1 beside "a" stays 1
 
     def answers(self, probs: NDArray[np.floating]) -> NDArray[Any]:

@@ -67,6 +67,8 @@ def wait_for_nodes(
             if readiness is not None and unready:
                 names = (f"{readiness.names.get(node) or f'node {node}'}: {unready[node]}" for node in sorted(unready))
                 seen = f"{seen}, of which {len(unready)} are not ready ({', '.join(names)})"
+                if len(registered) >= (wanted or minimum):
+                    way_out = "Ask their owners: each node's own log and `fedkd doctor` there say what it lacks."
             rule = f"reach {wanted or minimum} within {deadline_s:g} s"
             raise TooFewPartiesError(explain("number of nodes", rule, seen, way_out))
         if now - said >= 10.0:

@@ -1,5 +1,7 @@
 """The result of a simulated federation: tables, text, HTML with pictures, a page, models, and a pickle of it all."""
 
+import dataclasses
+import html
 import pickle
 
 import numpy as np
@@ -9,6 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr as fk
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.record.notes import Note, NoteCode
+from fedkd_flwr.report.sentences import note_sentence
 
 CLASSES = ["ill", "well"]
 
@@ -53,7 +57,15 @@ def test_the_html_has_the_figures_the_parties_and_two_pictures_and_escapes_names
     assert "&lt;b&gt;north&lt;/b&gt;" in shown
     assert "<b>north</b>" not in shown
     assert str(done.record.config["output-dir"]) not in shown
+    assert all(text in html.unescape(shown) for text in done.notes)
     assert done.save_page(tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_notes_are_those_of_the_table_and_the_text_tells_of_them(done):
+    record = dataclasses.replace(done.record, notes=[Note(NoteCode.WEIGHTS_LEFT, {})])
+    told = dataclasses.replace(done, record=record)
+    assert told.notes[-1] == note_sentence(record.notes[0])
+    assert f"notes  {len(told.notes)}: see .notes" in repr(told)
 
 
 def test_each_party_s_model_answers_and_another_name_is_refused(done):

@@ -17,9 +17,11 @@ def test_the_few_come_first_and_all_are_told_of(fedkd):
 
 def test_the_starter_file_is_a_run_as_it_stands_and_with_every_line_uncommented(fedkd, tmp_path):
     text = fedkd("settings", "fedkt", "--toml").out
-    assert tomllib.loads(text) == {}
+    assert tomllib.loads(text) == {"algorithm": "fedkt"}
     lines = [line.removeprefix("# ") for line in text.splitlines() if " = " in line]
-    given = [line for line in lines if line.split(" = ")[0] in {"num-rounds", "seed", "model", "fedkt.level"}]
+    given = [
+        line for line in lines if line.split(" = ")[0] in {"algorithm", "num-rounds", "seed", "model", "fedkt.level"}
+    ]
     (tmp_path / "run.toml").write_text("\n".join(given), encoding="utf-8")
-    run = parse_run_config(read_settings([str(tmp_path / "run.toml"), "algorithm=fedkt"]))
+    run = parse_run_config(read_settings([str(tmp_path / "run.toml")]))
     assert run.setting("level") == "L0"

@@ -63,6 +63,13 @@ def test_a_file_of_public_rows_leaves_all_others_to_the_parties_and_is_read_as_t
     assert (len(split.rows), split.public.num_rows) == (40, 10)
 
 
+def test_public_rows_that_lack_a_column_are_refused_by_its_name(user_file, tmp_path):
+    table = pd.read_csv(user_file).iloc[:10]
+    table.drop(columns=table.columns[1]).to_csv(tmp_path / "fewer.csv", index=False)
+    with pytest.raises(DataError, match=f"must have each column .*none of the name {table.columns[1]}"):
+        _pool(user_file, public_rows=tmp_path / "fewer.csv")
+
+
 def test_classes_keep_their_names_where_the_public_file_s_schema_has_them_in_another_order(user_file, public_file):
     own = _pool(user_file)
     schema = dataclasses.replace(own.public.schema, classes=("perhaps", "yes", "no"))

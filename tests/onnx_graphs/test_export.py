@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.bins import Bins
+from fedkd_flwr.data.dates import ALONE, DATES
 from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
@@ -88,6 +89,17 @@ def test_a_model_of_noisy_sums_is_saved_read_and_exported(tmp_path):
     saved = load(save(model, public, tmp_path / "model.fedkd"))
     assert set(saved.predict(pd.DataFrame({"age": ["25", "70"], "sex": ["f", ""]}))) <= set(schema.classes)
     assert check_onnx(saved, to_onnx(saved)).labels == 0
+
+
+@pytest.mark.parametrize("dates", [one for one in DATES if one])
+def test_made_up_rows_hold_dates_where_a_column_does(dates):
+    when = Column(name="when", kind="numeric", reading=Reading(dates=dates))
+    schema = Schema(columns=(when, Column(name="age", kind="numeric")), classes=("no", "yes"))
+    values = np.arange(20.0) if dates in ALONE else pd.to_datetime(19000 + np.arange(20), unit="D")
+    public = make_public_set(pd.DataFrame({"when": values, "age": np.arange(20.0)}), schema)
+    tree = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.arange(20) % 2)
+    saved = SavedModel(classifier=tree, encoder=Encoder.of(public))
+    assert check_onnx(saved, to_onnx(saved)).rows == 256
 
 
 def test_the_rules_by_which_cells_become_what_the_graph_takes_are_said():

@@ -41,7 +41,7 @@ SAID = [
      "most: b ('yes'). Agreement"),
     ("disagrees", {"agreement": 0.12, "lowest": 0.81, "highest": 0.9, "trust": 0.0},
      "agrees with the consensus on 12% of the rows (others: 81% to 90%), with a trust of 0.00: its labels are "
-     "wrong, swapped, nearly all of one class, or from other data."),
+     "wrong, swapped, nearly all of one class, or from other data, or it has too few rows."),
     ("below-chance", {"known": 1200, "right": 0.1, "by_chance": 0.6},
      "of 1,200 public rows on 10% of them, where chance makes 60%"),
     ("no-gain", {"known": 200, "parties": ["b"], "of": 2},

@@ -304,6 +304,13 @@ def test_score_knows_classes_by_their_names_and_by_what_they_stand_for():
     assert model.score(ROWS, 1 - wanted, sample_weight=np.arange(20)) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("classes", "answers"), [(("0", "1"), [1, 0]), (("-1", "1"), [1, -1]), (("01", "1"), ["1", "01"])]
+)
+def test_classes_that_are_whole_numbers_come_back_as_such_from_a_file(classes, answers):
+    assert _model(classes=classes).predict(ROWS.sort_values("age").iloc[[0, -1]]).tolist() == answers
+
+
 def test_it_answers_with_the_user_s_own_values_where_they_are_known():
     model = _model(classes=("0", "1"), values=(0.0, 1.0))
     assert model.predict(ROWS[:3]).tolist() == [1.0, 1.0, 0.0]

@@ -104,7 +104,7 @@ def test_nodes_that_are_ready_or_have_not_answered_are_returned(first, wanted, s
 def test_too_few_that_are_ready_end_the_wait_with_their_names():
     readiness = _Says(n1=["no-rows"], n2=["missing-file"], n3=[""])
     readiness.names = {1: "north"}
-    message = r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)"
+    message = r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)\. Ask their owners: "
     with pytest.raises(TooFewPartiesError, match=message):
         _wait([1, 2, 3], wanted=3, settle_s=0.02, deadline_s=0.05, readiness=readiness)
 
