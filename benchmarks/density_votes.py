@@ -2,7 +2,8 @@
 
     python benchmarks/density_votes.py --data-root /data --cases digits:0.1 digits:iid --seeds 103 104 --attacks
 
-A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid`` or ``one`` (one class a party).
+A case is ``data:skew[:learner[:public]]``. *skew* is a Dirichlet alpha, ``iid``, ``one`` (one class a party) or, say,
+``alone3``: three parties hold the most frequent class, the others the rest.
 *learner* is ``forest`` (scored out of bag, one fit), ``logistic``, ``bayes``, ``boosting`` or ``mlp`` (three folds).
 *public* tells what is done to the public rows: ``scaled`` (x 0.7), ``noise`` (of the columns' own deviation),
 ``marginal`` (three of four rows of the most frequent class left out; ``half-marginal``: half of them), ``other``
@@ -112,6 +113,10 @@ def deal(y: NDArray[Any], skew: str, parties: int, seed: int) -> list[NDArray[np
             order[(y[order] == k % classes)][k // classes :: -(-(parties - k % classes) // classes)]
             for k in range(parties)
         ]
+    if skew.startswith("alone"):
+        order, frequent = np.random.default_rng(seed).permutation(len(y)), np.bincount(y).argmax()
+        few, rest = order[y[order] == frequent], order[y[order] != frequent]
+        return [*np.array_split(few, int(skew[5:])), *np.array_split(rest, parties - int(skew[5:]))]
     return partition(y, name="dirichlet", num_parties=parties, seed=seed, alpha=float(skew), min_rows=5)
 
 

@@ -4,10 +4,11 @@
     python benchmarks/density_votes.py --data-root /data --seeds 103 104 105 --cases made3o:one made5:one --cache cache
     python benchmarks/ratio_trust.py answers cache --data-root /data --out benchmarks/results/ratio-trust.json
 
-Each file of the folders is one federation. It is counted under today's rules, without contradictions and heads
-(``plain``), without heads alone (``no heads``), and with contradictions that count everywhere (``always``). Printed is
-the share of public rows labelled right: where nobody lies, what today's rules change of it against another rule; and
-what it is where three of ten parties lie *together* or *scattered* (`liars.py`), and where the vote knows who lies.
+Each file of the folders is one federation; which cases there were are the kinds of the record. It is counted under
+today's rules, without contradictions between classes (``plain``), with contradicted parties kept (``no heads``), and
+with contradictions that count everywhere (``always``). Printed is the share of public rows labelled right: where nobody
+lies, what today's rules change of it against another rule; and what it is where three of ten parties lie *together* or
+*scattered* (`liars.py`), and where the vote knows who lies.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from fedkd_flwr.labels import density
 from fedkd_flwr.labels.ratios import density_ratios, ratio_codes
 from fedkd_flwr.simulation.rows import simulated_pool
 
-OUTVOTED = confirmed_module.outvoted
+OUTVOTED = confirmed_module.contradicted
 
 
 def nobody(said: Any, **_: Any) -> Any:
-    """Outvote nobody."""
+    """Contradict nobody."""
     return np.zeros(len(said), dtype=np.bool_)
 
 
@@ -65,7 +66,7 @@ def right(answers: Answers, truth: Any, seed: int, rule: str) -> float:
     if rule == "none":
         return float((vote("density-ratio", answers, "none", seed)[0] == truth).mean())
     confirmed, outvoted = RULES[rule]
-    heads = mock.patch.object(density, "outvoted", outvoted)
+    heads = mock.patch.object(density, "contradicted", outvoted)
     with heads, mock.patch.object(density, "confirmed_by_ratios", confirmed):
         return float((vote("density-ratio", answers, "auto", seed)[0] == truth).mean())
 
@@ -83,7 +84,7 @@ def main() -> None:
         answers, truth, seed = federation(path, options.data_root)
         kind = path.stem.rsplit("_", 1)[0]
         today = right(answers, truth, seed, "today")
-        for rule in ("plain", "always"):
+        for rule in ("plain", "always", "no heads"):
             change = today - right(answers, truth, seed, rule)
             honest[rule].append(change)
             by_kind[kind][f"today less {rule}, nobody lies"].append(change)

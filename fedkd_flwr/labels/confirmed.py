@@ -17,10 +17,11 @@ __all__ = [
     "LEAST_VARIANCE",
     "LEAST_VOTERS",
     "Said",
+    "at_odds",
     "can_tell",
     "confirmed",
     "confirmed_by_ratios",
-    "outvoted",
+    "contradicted",
     "trusts",
 ]
 
@@ -34,7 +35,9 @@ _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, 
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
-_LEAST_LEFT = 0.45  # of what the median party leaves of its judges' rows: who leaves less is outvoted
+_LEAST_LEFT = 0.3  # of what the median party leaves of its judges' sure rows: who leaves less is contradicted
+_SURE, _LEAST_SURE = 3.0, 0.01  # times the public density; and of the rows
+_KNOWS = 0.1  # as a judge: a class that nobody else knows so far would be lost
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
 # Correlation above what chance gives; with .05 honest parties passed for liars where columns tell next to nothing
@@ -148,46 +151,51 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
     return found
 
 
-def outvoted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which parties most others contradict: (num_parties,). Nobody is outvoted where half would be.
+def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
+    """Tell which parties most others contradict about rows that these are sure of: (num_parties,).
 
-    Liars that say the same agree better than honest parties do, each of which errs in its own way, and a sum of what
-    all say would follow them. So each pair is compared by itself, and the loudest judge is one head.
+    Liars that say the same confirm each other better than honest parties do, each of which errs in its own way. But
+    whoever else is sure of a row sees it given to other classes. A judge is left the share of its sure rows to which a
+    party gives no other class; it need not know the class that is said, that the row is its own is enough. Who leaves
+    its median judge less than .3 of what the median party leaves is contradicted. Nobody is of two classes, where half
+    of the parties are not sure of one row in a hundred, where half of them would be contradicted, or where those who
+    are would be all that know a class.
+    """
+    num_parties, num_classes = len(said), len(said[0].judges)
+    nobody = np.zeros(num_parties, dtype=np.bool_)
+    if num_classes == 2 or num_parties > _MOST_HEADS:
+        return nobody
+    spoken = _spoken(said, num_public)
+    total = spoken.sum(axis=2, keepdims=True)
+    sure = (total >= _SURE)[:, :, 0].mean(axis=1) >= _LEAST_SURE
+    if 2 * sure.sum() < num_parties:
+        return nobody
+    words = np.where(total >= _SURE, spoken, 0.0).reshape(num_parties, -1)
+    by_row = words.reshape(spoken.shape).sum(axis=2)
+    spoken /= np.maximum(total, 1.0)
+    of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.T
+    of_judge /= np.maximum(by_row.sum(axis=1), 1e-6)
+    of_judge[:, ~sure] = np.nan
+    np.fill_diagonal(of_judge, np.nan)
+    left = 1.0 - np.nanmedian(of_judge, axis=1)
+    found: NDArray[np.bool_] = left < _LEAST_LEFT * np.median(left)
+    if not 0 < 2 * found.sum() < num_parties:
+        return nobody
+    judges = np.array([one.judges for one in said])
+    lost = (judges[found].max(axis=0) >= _KNOWS) & (judges[~found].max(axis=0) < _KNOWS)
+    return nobody if lost.any() else found
 
-    A judge is left the share of its rows to which a party gives no other class; it need not know the class that is
-    said, that the row is its own is enough. What a party leaves its median judge is compared with what the median party
-    leaves. Where classes do not overlap honest parties left .6 of that and more, and who lies about most rows .43 at
-    most (digits and made data, seeds 51 to 53 and 301 to 304). Of two classes that look alike whoever knows one says it
-    of all rows: there those are counted whose correlation with what the party says is clearly above 0 against those for
-    whom it is clearly below, each by its ``weights``.
+
+def at_odds(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell with whom more of those who can judge it are at odds than agree, by correlation: (num_parties,).
+
+    Each pair is compared by itself, and a loud judge counts no more than a quiet one, but each as ``weights`` says.
+    Nobody is outvoted where half of the parties would be.
     """
     num_parties, num_classes = len(said), len(said[0].judges)
     if num_parties > _MOST_HEADS:
         return np.zeros(num_parties, dtype=np.bool_)
-    rows = np.unique(np.linspace(0, num_public - 1, _ROWS_PER_PAIR).astype(np.int64))
-    spoken = np.zeros((num_parties, len(rows), num_classes), dtype=np.float32)
-    place = np.full(num_public, -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    for one, dense in zip(said, spoken, strict=True):
-        at = place[one.places // num_classes]
-        dense[at[at >= 0], one.places[at >= 0] % num_classes] = one.values[at >= 0]
-    against = _at_odds(said, spoken, weights) if num_classes == 2 else _contradicted(spoken)
-    return against if 2 * against.sum() < num_parties else np.zeros(num_parties, dtype=np.bool_)
-
-
-def _contradicted(spoken: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Tell whom the median judge contradicts; ``spoken``, (num_parties, rows, classes), is changed."""
-    spoken /= np.maximum(spoken.sum(axis=2, keepdims=True), 1.0)  # no row counts more than once
-    said, flat = spoken.sum(axis=2), spoken.reshape(len(spoken), -1)
-    of_judge = (said @ said.T - flat @ flat.T) / np.maximum(said.sum(axis=1), 1e-6)
-    others = of_judge[~np.eye(len(spoken), dtype=np.bool_)].reshape(len(spoken), -1)
-    left = 1.0 - np.median(others, axis=1)
-    return np.asarray(left < _LEAST_LEFT * np.median(left))
-
-
-def _at_odds(said: Sequence[Said], spoken: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell with whom more of those who can judge it are clearly at odds than agree, by correlation."""
-    num_parties, num_rows, num_classes = spoken.shape
+    spoken = _spoken(said, num_public)
     everything = spoken.sum(axis=2)
     sums = spoken.sum(axis=1, dtype=np.float64)
     agreed, able = np.zeros((num_parties, num_parties)), np.zeros((num_parties, num_parties))
@@ -195,7 +203,7 @@ def _at_odds(said: Sequence[Said], spoken: NDArray[np.float32], weights: NDArray
         own = spoken[:, :, c] - spoken[:, :, c].mean(axis=1, keepdims=True)
         evidence = (1.0 + _AGAINST) * spoken[:, :, c] - _AGAINST * everything
         evidence -= evidence.mean(axis=1, keepdims=True)
-        least = LEAST_VARIANCE * sums[:, c] ** 2 / num_rows
+        least = LEAST_VARIANCE * sums[:, c] ** 2 / spoken.shape[1]
         scale = np.sqrt(np.outer(np.maximum((own**2).sum(axis=1), least), (evidence**2).sum(axis=1)))
         can_judge = np.outer(sums[:, c], [max(one.judges[c], _AGAINST * one.judges.any()) for one in said])
         agreed += can_judge * (own @ evidence.T) / np.where(scale > 0, scale, np.inf)
@@ -204,7 +212,20 @@ def _at_odds(said: Sequence[Said], spoken: NDArray[np.float32], weights: NDArray
     np.fill_diagonal(heads, 0.0)
     clearly = _CLEARLY * able
     found: NDArray[np.bool_] = (heads * (agreed < -clearly)).sum(axis=1) > (heads * (agreed > clearly)).sum(axis=1)
-    return found
+    return found if 2 * found.sum() < num_parties else np.zeros(num_parties, dtype=np.bool_)
+
+
+def _spoken(said: Sequence[Said], num_public: int) -> NDArray[np.float32]:
+    """Return what all say of some public rows, spread evenly: (num_parties, rows, num_classes)."""
+    num_classes = len(said[0].judges)
+    rows = np.unique(np.linspace(0, num_public - 1, _ROWS_PER_PAIR).astype(np.int64))
+    spoken = np.zeros((len(said), len(rows), num_classes), dtype=np.float32)
+    place = np.full(num_public, -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    for one, dense in zip(said, spoken, strict=True):
+        at = place[one.places // num_classes]
+        dense[at[at >= 0], one.places[at >= 0] % num_classes] = one.values[at >= 0]
+    return spoken
 
 
 class _Moments(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, outvoted, trusts
+from fedkd_flwr.labels.confirmed import Said, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
@@ -57,9 +57,9 @@ class DensityVote:
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
       it says, true or not, can then not be checked. Where those who know the same class do not confirm each other,
       what all others say for the other classes counts against it too (`confirmed_by_ratios` there). Whom most others
-      contradict has none (`outvoted` there). The others' are 1 where fewer than half of them are confirmed; and all
-      are where more than half of the rows would have no label because of trust: liars are few, so those who know most
-      rows are honest.
+      contradict about rows that they are sure of has none (`contradicted` there), nor who is at odds with most judges
+      (`at_odds`). All others' trusts are 1 where fewer than half of these are confirmed, or more than half of the rows
+      would have no label because of them; all are 1 where that is so of the contradicted.
 
     The class shares are those of the rows, of which no party counts for more than ten times the median weight. Where
     public rows' own shares are estimated is told in docs/understand/density-ratios.md: of more than two classes they
@@ -144,13 +144,15 @@ class DensityVote:
             for answer in self._answers
         ]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
-        kept = ~outvoted(said, num_public=num_public, weights=weights)
-        heads, counted = kept.astype(np.float64), np.zeros(len(kept))
-        found = confirmed_by_ratios(said, num_public=num_public, weights=weights * heads)[kept]
-        counted[kept] = trusts(found)
+        surely = contradicted(said, num_public=num_public)
+        outvoted = surely if surely.any() else at_odds(said, num_public=num_public, weights=weights)
+        found = confirmed_by_ratios(said, num_public=num_public, weights=np.where(outvoted, 0.0, weights))
+        counted, heads = np.zeros(len(found)), np.where(surely, 0.0, 1.0)
+        counted[~outvoted] = trusts(found[~outvoted])
+        found = np.where(outvoted, 0.0, found)[~surely]
         if not can_tell(found) or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
             counted = heads
-        everybody = np.ones(len(kept))
+        everybody = np.ones(len(heads))
         return counted if self._labelled(counted) >= _LEAST_LABELLED * self._labelled(everybody) else everybody
 
     def _labelled(self, counted: NDArray[np.float64]) -> float:

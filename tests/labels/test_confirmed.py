@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.labels import confirmed as confirmed_module
-from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed, confirmed_by_ratios, outvoted, trusts
+from fedkd_flwr.labels.confirmed import Said, at_odds, can_tell, confirmed, confirmed_by_ratios, contradicted, trusts
 
 ROWS, CLASSES = 200, 5
 NAN = float("nan")
@@ -82,10 +82,11 @@ def test_who_alone_knows_a_class_counts_twice_what_the_others_leave_of_the_corre
     assert found[0] == pytest.approx(2 * left)
 
 
-def _says(labels, num_classes, rows=None):
-    """A party that is sure of a class in each row, or in these rows."""
+def _says(labels, num_classes, rows=None, *, value=3.0):
+    """A party that gives each row a class, or these rows, and knows the classes that it says."""
     rows = np.arange(len(labels)) if rows is None else rows
-    return Said(rows * num_classes + labels[rows], np.ones(len(rows)), np.ones(num_classes))
+    knows = np.isin(np.arange(num_classes), labels[rows]).astype(float)
+    return Said(rows * num_classes + labels[rows], np.full(len(rows), value), knows)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -94,38 +95,59 @@ def test_three_liars_that_say_the_same_do_not_outweigh_seven_noisy_parties(class
     truth = rng.integers(classes, size=600)
     honest = [np.where(rng.random(600) < 0.5, truth, rng.integers(classes, size=600)) for _ in range(7)]
     said = [_says(labels, classes) for labels in [*honest, *[(truth + 1) % classes] * 3]]
-    assert outvoted(said, num_public=600, weights=np.ones(10)).tolist() == [False] * 7 + [True] * 3
+    assert at_odds(said, num_public=600, weights=np.ones(10)).tolist() == [False] * 7 + [True] * 3
 
 
-@pytest.mark.parametrize("lie", [lambda truth: (truth + 1) % 3, lambda truth: truth * 0])
-def test_liars_that_say_the_same_are_outvoted_by_parties_of_one_class_each_who_confirm_nobody(lie):
-    truth = np.arange(700) % 7
-    honest = [_says(truth, 7, np.flatnonzero(truth == c)) for c in range(7)]
-    said = [*honest, *[_says(lie(truth), 7)] * 3]
-    assert outvoted(said, num_public=700, weights=np.ones(10)).tolist() == [False] * 7 + [True] * 3
+def test_nobody_is_at_odds_where_half_would_be():
+    labels = np.arange(100) % 2
+    camps = [_says(one, 2) for one in (labels, labels, 1 - labels, 1 - labels)]
+    assert not at_odds(camps, num_public=100, weights=np.ones(4)).any()
+    assert at_odds(camps[:3], num_public=100, weights=np.ones(3)).tolist() == [False, False, True]
 
 
-def test_who_alone_knows_a_rare_class_is_not_outvoted_where_all_others_take_its_rows_for_another():
-    rare = np.arange(0, 600, 20)
-    said = [*[_says(np.full(600, 1), 3)] * 9, _says(np.full(600, 0), 3, rare)]
-    assert not outvoted(said, num_public=600, weights=np.ones(10)).any()
+SEVEN = np.arange(700) % 7
+ONE_EACH = [_says(SEVEN, 7, np.flatnonzero(c == SEVEN)) for c in range(7)]
+
+
+@pytest.mark.parametrize("lie", [(SEVEN + 1) % 3, SEVEN * 0])
+def test_who_says_another_class_of_rows_that_each_other_party_is_sure_of_is_contradicted(lie):
+    assert contradicted([*ONE_EACH, *[_says(lie, 7)] * 3], num_public=700).tolist() == [False] * 7 + [True] * 3
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [_says(SEVEN * 0, 7, np.flatnonzero(SEVEN > 4))] * 3,  # about few rows
+        [_says((SEVEN + 1) % 3, 7)] * 7,  # half of all would be contradicted
+        [_says(SEVEN, 7)] * 3,  # nobody says otherwise
+    ],
+)
+def test_nobody_is_contradicted(others):
+    assert not contradicted([*ONE_EACH, *others], num_public=700).any()
+
+
+def test_words_of_which_a_party_is_not_sure_contradict_nobody():
+    quiet = [one._replace(values=one.values * 0.99) for one in ONE_EACH]
+    assert not contradicted([*quiet, *[_says((SEVEN + 1) % 3, 7)] * 3], num_public=700).any()
+
+
+def test_who_alone_knows_a_class_is_not_contradicted_however_frequent_it_is():
+    truth = (np.arange(600) % 5 > 3) + (np.arange(600) % 10 > 8)  # eight tenths are of class 0
+    mistaken = [_says(np.where(truth == 0, 1, truth), 3)] * 6  # they know the others, and are sure
+    alone = _says(truth, 3, np.flatnonzero(truth == 0))
+    assert not contradicted([alone, *mistaken], num_public=600).any()
+    also = _says(np.full(600, 0), 3, np.arange(3))  # now another party knows of it
+    assert contradicted([alone, *mistaken, also], num_public=600).tolist() == [True] + [False] * 7
 
 
 @given(st.integers(1, 4), st.floats(1, 1e6))
-def test_how_loud_or_how_alike_a_minority_is_outvotes_no_honest_party(liars, loud):
+def test_no_minority_that_says_the_same_makes_honest_parties_contradicted(liars, loud):
     rng = np.random.default_rng(liars)
     truth = rng.integers(4, size=200)
     honest = [_says(np.where(rng.random(200) < 0.8, truth, rng.integers(4, size=200)), 4) for _ in range(liars + 1)]
     lie = _says((truth + 1) % 4, 4)
-    found = outvoted([*honest, *[lie._replace(values=lie.values * loud)] * liars], num_public=200, weights=np.ones(9))
+    found = contradicted([*honest, *[lie._replace(values=lie.values * loud)] * liars], num_public=200)
     assert not found[: liars + 1].any()
-
-
-def test_nobody_is_outvoted_where_half_would_be():
-    labels = np.arange(100) % 2
-    camps = [_says(one, 2) for one in (labels, labels, 1 - labels, 1 - labels)]
-    assert not outvoted(camps, num_public=100, weights=np.ones(4)).any()
-    assert outvoted(camps[:3], num_public=100, weights=np.ones(3)).tolist() == [False, False, True]
 
 
 def test_one_odd_row_makes_no_constant_ratio_informative():

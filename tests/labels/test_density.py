@@ -215,8 +215,8 @@ def test_the_only_party_that_knows_a_class_keeps_its_trust():
     assert (most_probable(vote.probabilities())[y == 3] == 3).mean() > 0.8
 
 
-def test_liars_that_say_the_same_stay_outvoted_where_nobody_can_tell_whom_else_to_trust():
-    """Seven parties of one class each, and three that give all rows other classes: nobody confirms the seven."""
+def test_liars_that_say_the_same_have_no_vote_among_parties_of_one_class_each():
+    """Seven parties of one class each, and three that give nearly all rows another class."""
     y = np.arange(700) % 7
     vote = DensityVote(num_public=700, num_classes=7)
     for c in range(7):
