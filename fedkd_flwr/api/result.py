@@ -127,7 +127,8 @@ class FederationResult:
         if name not in self.model_bytes:
             known = ", ".join(one or "the server's (None)" for one in self.model_bytes) or "none"
             rule = f"name a model that {self.record.algorithm} left: {known}"
-            raise DataError(explain("party", rule, party, "Without party= all parties' models answer together."))
+            who = "the server's model answers" if "" in self.model_bytes else "all parties' models answer together"
+            raise DataError(explain("party", rule, party, f"Without party= {who}."))
         opened: dict[str, SavedModel] = self._opened  # type: ignore[attr-defined]
         if name not in opened:
             opened[name] = unpack(self.model_bytes[name], trust=True, values=tuple(self.classes))

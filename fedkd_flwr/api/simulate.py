@@ -47,7 +47,7 @@ def simulate(
 ) -> FederationResult:
     """Simulate a federation on your rows, and return how good its models are, and the models.
 
-    It is the run that ``fedkd simulate`` makes with the same settings, and reaches the same figures to the last digit.
+    It is the run that ``fedkd simulate`` makes with the same settings (its default is FedCT), to the last digit.
 
     Parameters
     ----------
