@@ -120,10 +120,16 @@ def test_who_says_another_class_of_rows_that_each_other_party_is_sure_of_is_cont
         [_says(SEVEN * 0, 7, np.flatnonzero(SEVEN > 4))] * 3,  # about few rows
         [_says((SEVEN + 1) % 3, 7)] * 7,  # half of all would be contradicted
         [_says(SEVEN, 7)] * 3,  # nobody says otherwise
+        [_says(np.where(np.arange(700) < 350, SEVEN, (SEVEN + 1) % 7), 7)] * 3,  # of half of their rows
     ],
 )
 def test_nobody_is_contradicted(others):
     assert not contradicted([*ONE_EACH, *others], num_public=700).any()
+
+
+def test_of_two_classes_nobody_is_contradicted_for_whoever_knows_one_says_it_of_similar_rows():
+    truth = np.arange(200) % 2
+    assert not contradicted([*[_says(truth, 2)] * 7, *[_says(1 - truth, 2)] * 3], num_public=200).any()
 
 
 def test_words_of_which_a_party_is_not_sure_contradict_nobody():

@@ -227,6 +227,33 @@ def test_liars_that_say_the_same_have_no_vote_among_parties_of_one_class_each():
     assert (most_probable(vote.probabilities()) == y).all()
 
 
+@pytest.mark.parametrize(
+    ("contradicted", "at_odds", "confirmed", "trusts"),
+    [
+        ([], [], [0.5, 0.5, 0.5, 0.05], [1, 1, 1, 0.04]),
+        ([], [], [0.09, 0.09, 0.09, 0.01], [1, 1, 1, 1]),  # too little is confirmed to tell
+        ([3], [0], [0.09, 0.09, 0.09, 0.5], [1, 1, 1, 0]),  # but this one is out, and no head counts beside
+        ([], [3], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 0]),
+        ([], [3], [0.09, 0.09, 0.09, 0.5], [1, 1, 1, 1]),
+        ([0], [], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows most rows
+    ],
+)
+def test_who_is_trusted_by_what_is_found_of_contradictions_heads_and_confirmation(
+    monkeypatch, contradicted, at_odds, confirmed, trusts
+):
+    def told(parties):
+        return lambda said, **_: np.isin(np.arange(4), parties)
+
+    monkeypatch.setattr(density, "contradicted", told(contradicted))
+    monkeypatch.setattr(density, "at_odds", told(at_odds))
+    monkeypatch.setattr(density, "confirmed_by_ratios", lambda said, **_: np.array(confirmed))
+    vote = DensityVote(num_public=100, num_classes=3)
+    for k, rows in enumerate((60, 30, 30, 30)):
+        known = np.arange(100) < 60 if k == 0 else np.arange(100) >= 100 - rows
+        vote.add(np.where(known[:, None], 1.0, 0.0) * np.eye(3)[k % 3], np.eye(3, dtype=np.int64)[k % 3] * 20)
+    assert vote.trusts().round(2).tolist() == trusts
+
+
 # the class shares
 
 
