@@ -21,7 +21,7 @@ LIMITS = {
     "data": 4_892,
     "errors": 253,
     "files": 240,
-    "labels": 2_274,
+    "labels": 2_267,
     "metrics": 290,
     "models": 3_166,
     "onnx_graphs": 537,

@@ -13,17 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "LEAST_VARIANCE",
-    "LEAST_VOTERS",
-    "Said",
-    "at_odds",
-    "can_tell",
-    "confirmed",
-    "confirmed_by_ratios",
-    "contradicted",
-    "trusts",
-]
+__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "MOST_SAID", "Said", "at_odds", "can_tell", "confirmed"]
+__all__ += ["confirmed_by_ratios", "contradicted", "trusts"]
 
 LEAST_VARIANCE = 0.1
 """Over the square of a mean (1 for labels): one odd row makes no constant answer informative."""
@@ -31,12 +22,15 @@ LEAST_VARIANCE = 0.1
 LEAST_VOTERS = 3
 """Two parties that contradict each other accuse each other alike."""
 
+MOST_SAID = 3.0
+"""Times the public density: what one row of density ratios may count; of such a row a party is sure."""
+
 _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
 _LEAST_LEFT = 0.3  # of what the median party leaves of its judges' sure rows: who leaves less is contradicted
-_SURE, _LEAST_SURE = 3.0, 0.01  # times the public density; and of the rows
+_LEAST_SURE = 0.01  # of the rows: who is sure of fewer judges nobody by them
 _KNOWS = 0.1  # as a judge: a class that nobody else knows so far would be lost
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
@@ -157,9 +151,9 @@ def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
     Liars that say the same confirm each other better than honest parties do, each of which errs in its own way. But
     whoever else is sure of a row sees it given to other classes. A judge is left the share of its sure rows to which a
     party gives no other class; it need not know the class that is said, that the row is its own is enough. Who leaves
-    its median judge less than .3 of what the median party leaves is contradicted. Nobody is of two classes, where half
-    of the parties are not sure of one row in a hundred, where half of them would be contradicted, or where those who
-    are would be all that know a class.
+    its median judge less than `_LEAST_LEFT` of what the median party leaves is contradicted. Nobody is of two
+    classes, where half of the parties are not sure of one row in a hundred, where half of them would be contradicted,
+    or where those who are would be all that know a class.
     """
     num_parties, num_classes = len(said), len(said[0].judges)
     nobody = np.zeros(num_parties, dtype=np.bool_)
@@ -167,13 +161,13 @@ def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
         return nobody
     spoken = _spoken(said, num_public)
     total = spoken.sum(axis=2, keepdims=True)
-    sure = (total >= _SURE)[:, :, 0].mean(axis=1) >= _LEAST_SURE
+    sure = (total >= MOST_SAID)[:, :, 0].mean(axis=1) >= _LEAST_SURE
     if 2 * sure.sum() < num_parties:
         return nobody
-    words = np.where(total >= _SURE, spoken, 0.0).reshape(num_parties, -1)
-    by_row = words.reshape(spoken.shape).sum(axis=2)
+    words = np.where(total >= MOST_SAID, spoken, 0.0)
+    by_row = words.sum(axis=2)
     spoken /= np.maximum(total, 1.0)
-    of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.T
+    of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.reshape(num_parties, -1).T
     of_judge /= np.maximum(by_row.sum(axis=1), 1e-6)
     of_judge[:, ~sure] = np.nan
     np.fill_diagonal(of_judge, np.nan)

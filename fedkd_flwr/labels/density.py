@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.confirmed import Said, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
+from fedkd_flwr.labels.confirmed import MOST_SAID, Said, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
@@ -31,7 +31,6 @@ _LEAST_LABELLED = 0.5  # of the rows that have a label without trust
 # odds: both chosen on 22 of the tables of benchmarks/others.py, seed 31.
 _LEAST_DENSITIES, POWER = 0.2, 1.3
 _MOST_BIAS, _FITTING_STEPS = float(np.log(1.25)), 20
-_MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
 
 
 class _Answer(NamedTuple):
@@ -137,7 +136,7 @@ class DensityVote:
         said = [
             Said(
                 answer.places,
-                np.minimum(answer.values, _MOST_SAID),
+                np.minimum(answer.values, MOST_SAID),
                 # fully from an equal share of its rows on
                 np.minimum(num_classes * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0),
             )

@@ -1,8 +1,14 @@
 """Figures that stand in sentences are those of the records that the sentences link to."""
 
 import json
+import shlex
 from pathlib import Path
 from statistics import fmean
+
+from grid import run_apps
+
+from fedkd_flwr.report.table import footer
+from fedkd_flwr.settings.run_settings import read_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,6 +23,17 @@ def _record(name):
 
 def _short(value, digits=3):
     return f"{value:.{digits}f}".removeprefix("0")
+
+
+def test_the_page_prints_the_claim_of_its_run_which_few_parties_have_too(tmp_path):
+    page = _page("howto/private-run.md")
+    command = (
+        page.partition("fedkd simulate ")[2].partition(" --parties")[0].replace("\\ ", "").replace("10000", "2000")
+    )
+    record = run_apps(tmp_path, 4, {**read_settings(shlex.split(command)), "num-parties": 4, "centralised": False})
+    claim = page.partition("```text ")[2].partition(" ```")[0]
+    assert claim.startswith("privacy: protects: everything one party holds")
+    assert claim in " ".join(" ".join(footer(record)).split())
 
 
 def test_what_lacking_columns_cost():

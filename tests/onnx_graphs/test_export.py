@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from onnx_graphs.saved import CLASSES, SCHEMA, raw_table, saved_model
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.bins import Bins
@@ -17,7 +18,7 @@ from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import Classifier, make_model
-from fedkd_flwr.models.estimators import BinnedLinear
+from fedkd_flwr.models.estimators import BinnedLinear, ByValues
 from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, to_onnx
 from fedkd_flwr.stores.saved_model import SavedModel, load, save
 
@@ -100,6 +101,12 @@ def test_made_up_rows_hold_dates_where_a_column_does(dates):
     tree = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.arange(20) % 2)
     saved = SavedModel(classifier=tree, encoder=Encoder.of(public))
     assert check_onnx(saved, to_onnx(saved)).rows == 256
+
+
+def test_a_model_of_numbers_is_refused_with_the_way_out():
+    model = Classifier(ByValues(LinearRegression(), (0.0, 1.0, 2.0, 3.0)), num_classes=4)
+    with pytest.raises(FedkdError, match=r"must answer with classes, got numbers or grades\. Use fedkd predict"):
+        to_onnx(saved_model(model))
 
 
 def test_the_rules_by_which_cells_become_what_the_graph_takes_are_said():
