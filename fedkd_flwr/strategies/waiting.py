@@ -56,14 +56,14 @@ def wait_for_nodes(
         if wanted and len(ready) >= wanted:
             return usable
         quiet = changed + settle_s - now  # seconds for which nothing must change any more
-        here, fewest = len(registered) >= (wanted or minimum), max(minimum, 1)
+        here, fewest, late = len(registered) >= (wanted or minimum), max(minimum, 1), now - start >= deadline_s
         enough = here and len(usable) >= fewest
-        late = now - start >= deadline_s
         settled = quiet <= 0 and (readiness is not None or not wanted)
         if enough and (settled or (late and readiness is not None)):
             return usable
         refused = sum(code in _LASTING for code in unready.values())
-        lost = here and len(registered) - refused < fewest and (wanted > 0 or quiet <= 0)
+        all_came = wanted > 0 and len(ready) + len(unready) == len(registered)  # and have answered
+        lost = here and len(registered) - refused < fewest and (all_came or quiet <= 0)
         if late or lost:
             way_out = (
                 "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "

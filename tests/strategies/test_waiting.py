@@ -120,7 +120,8 @@ def test_too_few_that_are_ready_end_the_wait_with_their_names():
         ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 0, 0.02, True),  # nobody else came meanwhile
         ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 0, 60.0, False),
         ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 3, 0.0, False),  # the third may come
-        ({"n1": ["not-allowed"], "n2": [None]}, 2, 60.0, True),
+        ({"n1": ["not-allowed"], "n2": [None]}, 2, 60.0, False),  # who refuses too is named
+        ({"n1": ["not-allowed"], "n2": [None]}, 2, 0.02, True),
         ({"n1": ["missing-file"], "n2": ["bundle-not-approved"]}, 2, 60.0, False),  # their owners may mend it meanwhile
     ],
 )
