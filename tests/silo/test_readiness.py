@@ -62,9 +62,9 @@ def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named_and_takes_p
 
 def test_a_run_that_all_refuse_by_their_rules_ends_long_before_its_deadline_and_says_why(tmp_path, silos):
     nodes = {name: silos[name] | {"require-privacy": True} for name in ("south", "north")}
-    seen = r"got 0 of 2 \(.*: privacy-required, .*: privacy-required\)\. The party takes part only under differential"
+    seen = r"got 0 of 2 \(.*: privacy-required, .*: privacy-required\)\. This run adds no noise, which the"
     began = time.monotonic()
-    with pytest.raises(TooFewPartiesError, match=rf"^number of nodes that are ready must reach 2, {seen} privacy,"):
+    with pytest.raises(TooFewPartiesError, match=rf"^number of nodes that are ready must reach 2, {seen} party"):
         _run(tmp_path, nodes, PLAIN | {"node-deadline-s": 120.0})
     assert time.monotonic() - began < 60.0
     record = RunRecord.load(tmp_path / "out" / "runs" / "1" / "record.json")
