@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.data.columns import category_codes, short_list
 from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.text import TermWeights, text_values
@@ -133,8 +133,7 @@ class Preprocessor:
             elif column.kind == "text":
                 parts.append(self._terms[column.name].transform(text_values(values, column.reading.missing)))
             else:
-                position = {canonical(category): i for i, category in enumerate(column.categories)}
-                codes = np.array([position.get(text, -1) for text in column_texts(values, column.reading.missing)])
+                codes = category_codes(values, column.categories, column.reading.missing)
                 parts.append((codes[:, None] == np.arange(len(column.categories))).astype(np.float32))
         return np.concatenate(parts, axis=1)
 
