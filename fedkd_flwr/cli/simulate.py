@@ -71,17 +71,18 @@ def simulate(
     fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     fedkd simulate --resume last
     """
+    from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
     from fedkd_flwr.simulation.starter import party_starter
 
     find_own_modules()
-    starter = party_starter()  # it needs seconds to import what parties need; meanwhile the settings are read
-    from fedkd_flwr.app.progress import ProgressLine
-    from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
-    from fedkd_flwr.simulation.run import checked, in_processes, printed_to
-
     given = read_settings(settings or [], num_parties=parties, name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
+    starter = party_starter(given)  # it needs seconds to import what parties need; meanwhile this process does the same
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.simulation.parties import printed_to
+    from fedkd_flwr.simulation.run import checked, in_processes
+
     ended: list[tuple[RunRecord, Path]] = []
 
     def show(text: str) -> None:
