@@ -18,16 +18,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = [
-    "MISSING",
-    "canonical",
-    "category_codes",
-    "column_name",
-    "column_texts",
-    "counted",
-    "factorize",
-    "missing_texts",
-]
+__all__ = ["MISSING", "canonical", "column_name", "column_texts", "counted", "factorize", "missing_texts"]
 __all__ += ["missing_words", "require_distinct", "short_list", "sorted_texts"]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null", "None"}) | frozenset(
@@ -71,23 +62,12 @@ def column_name(name: str) -> str:
 
 def column_texts(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:
     """Return the canonical texts of a column, None where a value is missing or one of the words ``missing``."""
-    codes, texts = _distinct_texts(values, missing)
-    return np.array(texts, dtype=object)[codes]
-
-
-def category_codes(values: Any, categories: Sequence[str], missing: Collection[str] = ()) -> NDArray[np.int64]:
-    """Return the position of each value of a column among the categories, -1 where it is none; as `column_texts`."""
-    position = {canonical(category): i for i, category in enumerate(categories)}
-    codes, texts = _distinct_texts(values, missing)
-    return np.array([position.get(text, -1) for text in texts])[codes]
-
-
-def _distinct_texts(values: Any, missing: Collection[str]) -> tuple[NDArray[np.intp], list[str | None]]:
-    """Return each value's place among the distinct texts of a column, and these, with None for no value at the end."""
     codes, uniques = factorize(values)
     words = missing_texts(missing)
-    # code -1 (missing) is the last place
-    return codes, [*(None if (text := canonical(value)) in words else text for value in uniques), None]
+    # code -1 (missing) indexes the additional last slot, which holds None
+    texts = np.empty(len(uniques) + 1, dtype=object)
+    texts[:-1] = [None if (text := canonical(value)) in words else text for value in uniques]
+    return texts[codes]
 
 
 def missing_texts(words: Collection[str]) -> frozenset[str]:

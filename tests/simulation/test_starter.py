@@ -1,19 +1,9 @@
-"""What starts the processes of parties: their one core is not the command's, and they share the run's rows."""
+"""What starts the processes of parties: their one core is not the command's."""
 
 import os
 from multiprocessing import forkserver
 
-import pytest
-
-from fedkd_flwr.simulation.starter import SETTINGS, party_starter
-
-
-@pytest.fixture(autouse=True)
-def own_process():
-    """Have the tests' parties forked from a process of their own, and those of later tests from another."""
-    forkserver._forkserver._stop()
-    yield
-    forkserver._forkserver._stop()
+from fedkd_flwr.simulation.starter import party_starter
 
 
 def _seen(queue):
@@ -29,32 +19,13 @@ def test_a_party_computes_on_one_core_and_the_command_on_all_and_no_module_here_
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("fedkd_flwr.simulation.starter._PRELOAD", ["calendar"])  # other imports take seconds
+    begun = forkserver._forkserver._forkserver_pid is None
     starter = party_starter()
     assert "OMP_NUM_THREADS" not in os.environ
-    assert _answer(starter, _seen) == ("1", True)
-
-
-def _answer(starter, ask, *about):
     queue = starter.SimpleQueue()
-    process = starter.Process(target=ask, args=(queue, *about))
+    process = starter.Process(target=_seen, args=(queue,))
     process.start()
-    found = queue.get()
+    assert queue.get() == ("1", True)
     process.join()
-    return found
-
-
-def _loaded(queue, values):
-    from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation import rows
-
-    before = rows._pool.cache_info().currsize
-    rows.simulated_pool(parse_run_config(rows.counted(values).as_scalars()))  # as a party reads it of a message
-    queue.put((before, rows._pool.cache_info().hits, SETTINGS in os.environ))
-
-
-@pytest.mark.parametrize("more", [{}, {"dataset": "no such set"}], ids=["loaded", "unreadable"])
-def test_parties_have_the_rows_of_the_run_before_they_are_forked(more, monkeypatch):
-    values = {"dataset": "synthetic(rows=60)", "seed": 3, "model": "knn"}
-    starter = party_starter({**values, **more})
-    assert _answer(starter, _loaded, values) == ((0, 0, False) if more else (1, 1, False))
-    assert SETTINGS not in os.environ
+    if begun:
+        forkserver._forkserver._stop()  # the next test's parties have what they need
