@@ -71,7 +71,6 @@ def simulate(
     fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     fedkd simulate --resume last
     """
-    from fedkd_flwr.data.formats import require_file
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
     from fedkd_flwr.simulation.starter import party_starter
@@ -81,10 +80,13 @@ def simulate(
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
     if table := parse_run_config(given).table:  # mistakes are told before seconds of imports
+        from fedkd_flwr.data.formats import require_file
+
         require_file(table)
-    starter = party_starter()  # it imports what parties need while this process imports, and reads the data
+    starter = party_starter(given)  # it imports what parties need, and loads the rows, while this process does
     from fedkd_flwr.app.progress import ProgressLine
-    from fedkd_flwr.simulation.run import checked, in_processes, printed_to
+    from fedkd_flwr.simulation.parties import printed_to
+    from fedkd_flwr.simulation.run import checked, in_processes
 
     ended: list[tuple[RunRecord, Path]] = []
 

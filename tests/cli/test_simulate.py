@@ -33,7 +33,7 @@ def simulated(fedkd, monkeypatch, tmp_path):
         return record, tmp_path
 
     monkeypatch.setattr(simulation, "in_processes", run)
-    monkeypatch.setattr("fedkd_flwr.simulation.starter.party_starter", lambda: None)
+    monkeypatch.setattr("fedkd_flwr.simulation.starter.party_starter", lambda values: None)
 
     def call(*words, ended):
         records[:] = ended
