@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.data.columns import canonical, column_texts, factorize, short_list
 from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.text import TermWeights, text_values
@@ -133,9 +133,11 @@ class Preprocessor:
             elif column.kind == "text":
                 parts.append(self._terms[column.name].transform(text_values(values, column.reading.missing)))
             else:
+                codes, distinct = factorize(values)  # -1 where a value is missing
                 position = {canonical(category): i for i, category in enumerate(column.categories)}
-                codes = np.array([position.get(text, -1) for text in column_texts(values, column.reading.missing)])
-                parts.append((codes[:, None] == np.arange(len(column.categories))).astype(np.float32))
+                texts = column_texts(distinct, column.reading.missing)
+                places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
+                parts.append((places[:, None] == np.arange(len(column.categories))).astype(np.float32))
         return np.concatenate(parts, axis=1)
 
     def _scaled(self, values: Any, column: Column) -> NDArray[np.float32]:

@@ -76,8 +76,7 @@ class Classifier(SoftTraining):
         self.template = estimator  # what every fit starts from a clone of; do not change it
         self.origin = origin
         # what a run names by import string may write into the rows it gets, which are other parties' too
-        known = all(name.partition(".")[0] in _KNOWN for name in self.type_names)
-        self._lends_copies = origin is not None and not known
+        self._lends_copies = origin is not None and not {one.partition(".")[0] for one in self.type_names} <= _KNOWN
         self.estimator: Any = None  # the fitted one; None before the first fit, and while the classifier is constant
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self.num_features: int | None = None  # columns of the last fit

@@ -116,6 +116,7 @@ _ZOO: dict[str, _Entry] = {
         colsample_bynode=0.3,
         reg_lambda=0.1,
         max_bin=64,
+        missing=0.0,  # zeros, most of indicators and images, are not stored; a split sends them to its better side
     ),
     "rulefit": _Entry(
         path="fedkd_flwr.models.estimators:RuleFit",

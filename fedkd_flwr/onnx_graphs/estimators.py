@@ -119,6 +119,10 @@ def _xgboost(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
 
     if parallel := model.num_parallel_tree:  # the converter looks at n_estimators trees; the answers stay the same
         model = copy(model).set_params(n_estimators=model.n_estimators * parallel, num_parallel_tree=1)
+    if model.missing == model.missing:  # another value than NaN, the only one that the graph's trees know
+        absent = graph.add("Equal", features, graph.constant(model.missing, np.float32))
+        features = graph.add("Where", absent, graph.constant(np.nan, np.float32), features)
+        model = copy(model).set_params(missing=np.nan)
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
     update_registered_converter(type(model), "XGBClassifier", shapes, converters.convert_xgboost, options=options)
     return _by_skl2onnx(graph, model, features, num_classes)

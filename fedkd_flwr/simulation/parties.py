@@ -11,10 +11,12 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -33,7 +35,7 @@ from joblib import cpu_count
 from fedkd_flwr import files
 from fedkd_flwr.simulation.grid import InProcessGrid
 
-__all__ = ["ProcessGrid", "write_to"]
+__all__ = ["ProcessGrid", "printed_to"]
 
 logger = logging.getLogger("flwr")
 
@@ -44,7 +46,7 @@ def _serve(pipe: Connection, log: str) -> None:
 
     files.durable = False
     gc.freeze()  # what was imported stays: collecting garbage need not look at it again and again
-    write_to(log)  # what models print, too
+    _write_to(log)  # what models print, too
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the command too, which asks first
     parent, me = parent_process(), os.getpid()
     if parent is not None:  # a lost server must not leave a party training
@@ -69,12 +71,32 @@ def _serve(pipe: Connection, log: str) -> None:
         pipe.send_bytes(message_to_proto(reply).SerializeToString())
 
 
-def write_to(log: str) -> None:
+def _write_to(log: str) -> None:
     """Append what this process prints from now on to a file; to stderr if there is none."""
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if log else os.dup(2)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
+
+
+@contextmanager
+def printed_to(log: str) -> Iterator[None]:
+    """Append what this process prints meanwhile to a file, also what C code prints; "": print it to stderr."""
+    kept = os.dup(1), os.dup(2)
+    _flush()
+    _write_to(log)
+    try:
+        yield
+    finally:
+        _flush()
+        for number, stream in enumerate(kept, 1):
+            os.dup2(stream, number)
+            os.close(stream)
+
+
+def _flush() -> None:
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
 
 
 def _end_with(sentinel: int) -> None:

@@ -7,7 +7,7 @@ nobody is told anything over the wire.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -26,15 +26,17 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.seeds import derive_rng
-from fedkd_flwr.settings.config import TABLE_RULES, RunConfig
+from fedkd_flwr.settings.config import TABLE_RULES, RunConfig, parse_run_config
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies.resuming import check_goes_on
 
-__all__ = ["central_rows", "check_simulation", "count_parties", "dealt", "forget_rows", "held_out_rows", "hold_out"]
-__all__ += ["lacking", "party_class_counts", "party_name", "simulated_digest", "simulated_pool"]
+__all__ = ["DEFAULT_PARTIES", "central_rows", "check_simulation", "counted", "dealt", "forget_rows", "held_out_rows"]
+__all__ += ["hold_out", "lacking", "party_class_counts", "party_name", "simulated_digest", "simulated_pool"]
 
 Rows = tuple[NDArray[Any], ...]
+
+DEFAULT_PARTIES = 10
 
 
 def simulated_pool(config: RunConfig) -> Pool:
@@ -118,9 +120,19 @@ def dealt(config: RunConfig, num_parties: int) -> list[NDArray[np.int64]]:
     )
 
 
-def count_parties(config: RunConfig) -> int:
-    """Return how many parties a simulation has: as many as it says, else those that its data name."""
-    return config.num_parties or len(simulated_pool(config).party_names)
+def counted(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
+    """Return a simulation's settings with its parties counted: as many as they say, else those that its data name.
+
+    Where neither says it there are ``parties``. Raises `ConfigError` for a setting that is wrong.
+    """
+    config = parse_run_config(values)
+    if config.public_path:
+        way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
+        raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
+    if not (config.num_parties or config.has_parties):
+        config = parse_run_config({**values, "num-parties": parties})
+    num_parties = config.num_parties or len(simulated_pool(config).party_names)
+    return config.model_copy(update={"num_parties": num_parties})
 
 
 def party_name(partition_id: int, config: RunConfig | None = None) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
@@ -22,12 +19,10 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import disk_not_awaited, make_folder
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.parties import ProcessGrid, write_to
-from fedkd_flwr.simulation.rows import check_simulation, count_parties, forget_rows, simulated_pool
+from fedkd_flwr.simulation.parties import ProcessGrid, printed_to
+from fedkd_flwr.simulation.rows import DEFAULT_PARTIES, check_simulation, counted, forget_rows, simulated_pool
 
-__all__ = ["checked", "in_processes", "printed_to", "progress_of", "run", "with_drawn_rows"]
-
-_DEFAULT_PARTIES = 10
+__all__ = ["checked", "in_processes", "progress_of", "run", "with_drawn_rows"]
 
 # who holds what is the same; what is learnt of it, and for how long, is the later run's
 _OTHERS = {"name", "algorithm", "num_rounds", "fraction_parties", "resume_from", "server_epsilon_budget"}
@@ -35,19 +30,13 @@ _OTHERS |= {"centralised", "save_party_models", "tracking", "public_label_column
 _OTHERS |= {"model", "teacher_model", "student_model", "final_model"}
 
 
-def checked(values: Mapping[str, Any], parties: int = _DEFAULT_PARTIES) -> RunConfig:
+def checked(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
     """Return a simulation's settings with its parties counted, after all checks that can be made before it is run.
 
     Nothing is written. Parties that the data name are counted there; others are ``parties`` unless the settings say.
     """
     forget_rows()
-    config = parse_run_config(values)
-    if config.public_path:
-        way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
-        raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
-    if not (config.num_parties or config.has_parties):
-        config = parse_run_config({**values, "num-parties": parties})
-    config = config.model_copy(update={"num_parties": count_parties(config)})
+    config = counted(values, parties)
     check_simulation(config, config.num_parties)
     return config
 
@@ -116,26 +105,6 @@ def in_processes(
                     raise
                 traceback.print_exception(error)  # into the log; the record says how the run ended
                 return RunRecord.load(folder / "record.json"), folder
-
-
-@contextmanager
-def printed_to(log: str) -> Iterator[None]:
-    """Append what this process prints meanwhile to a file, also what C code prints; "": print it to stderr."""
-    kept = os.dup(1), os.dup(2)
-    _flush()
-    write_to(log)
-    try:
-        yield
-    finally:
-        _flush()
-        for number, stream in enumerate(kept, 1):
-            os.dup2(stream, number)
-            os.close(stream)
-
-
-def _flush() -> None:
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        stream.flush()
 
 
 def with_drawn_rows(

@@ -12,7 +12,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.rows import (
     check_simulation,
-    count_parties,
+    counted,
     dealt,
     lacking,
     party_class_counts,
@@ -41,7 +41,7 @@ def config(frame, tmp_path):
 
 def test_a_column_says_whose_row_it_is_and_is_no_feature(config):
     pool = simulated_pool(config)
-    assert count_parties(config) == 3
+    assert counted(config.as_scalars()).num_parties == 3
     assert [party_name(i, config) for i in range(3)] == sorted(NAMES)
     assert pool.public.schema.column_names == ("a", "b")
     assert pool.columns[-1].read_as == "left out: it says whose row it is"

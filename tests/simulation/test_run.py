@@ -7,7 +7,8 @@ import pytest
 from fedkd_flwr.errors import ConfigError, FedkdError
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation import run as simulation
-from fedkd_flwr.simulation.run import checked, in_processes, printed_to, with_drawn_rows
+from fedkd_flwr.simulation.parties import printed_to
+from fedkd_flwr.simulation.run import checked, in_processes, with_drawn_rows
 
 SMALL = {"dataset": "synthetic(rows=400)", "model": "knn"}
 
