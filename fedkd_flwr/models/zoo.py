@@ -141,9 +141,7 @@ DEFAULT_MIX: tuple[str, ...] = (
     "logistic-regression",
     "extra-trees",
     "knn",
-    # the leaves that scikit-learn's guide to trees advises to begin with (1.10.5), and as many rows as k-NN asks: one
-    # grown until its leaves are pure says of weak signs what a single row says
-    "decision-tree(min_samples_leaf=5)",
+    "decision-tree(min_samples_leaf=5)",  # scikit-learn's guide, 1.10.5; a pure leaf says what a single row says
 )  # of scikit-learn only, without boosting, which takes ten times as long to fit on ten classes
 
 
