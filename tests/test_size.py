@@ -33,7 +33,7 @@ LIMITS = {
     "seeds": 30,
     "settings": 695,
     "silo": 3_284,
-    "simulation": 807,
+    "simulation": 812,
     "stores": 1_975,
     "strategies": 3_376,
     "text": 409,
