@@ -142,7 +142,7 @@ def new_record(config: RunConfig, run_id: str) -> RunRecord:
         sends=config.card.sends,
         returns=config.card.returns,
         one_shot=config.card.one_shot,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        started=datetime.now(UTC).isoformat(timespec="microseconds"),
         seed=config.seed,
         simulation=not config.public_path,
         config=config.as_scalars(),

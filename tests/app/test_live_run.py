@@ -25,6 +25,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table, write_page
 from fedkd_flwr.report.status import run_status
+from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.stores import record_file
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 from fedkd_flwr.wire.records import open_instruction
@@ -177,6 +178,11 @@ def test_a_folder_that_cannot_be_written_is_said_before_anybody_is_asked(tmp_pat
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="output-dir must be writable"):
         _run(tmp_path / "file")
+
+
+def test_of_two_runs_that_begin_within_a_second_the_later_one_is_the_newest():
+    began = [live_run.new_record(parse_run_config({}), run_id).started for run_id in "21"]
+    assert began[0] < began[1]
 
 
 def test_a_killed_process_leaves_a_record_that_is_true(tmp_path):
