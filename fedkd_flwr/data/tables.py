@@ -305,7 +305,7 @@ def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -
 
 # ------------------------------------------------------------------------ tables that a program hands over
 
-_given: dict[str, pd.DataFrame] = {}
+_given: dict[str, list[pd.DataFrame]] = {}  # one for each block that gives it: threads may give equal ones
 
 
 @contextmanager
@@ -321,17 +321,17 @@ def giving(table: pd.DataFrame) -> Iterator[str]:
     table = table.set_axis([column_name(str(name)) for name in table.columns], axis=1).reset_index(drop=True)
     require_distinct("columns of the table", list(table.columns))
     name = f"DataFrame-{_digest(table)}"
-    _given[name] = table
+    _given.setdefault(name, []).append(table)
     try:
         yield name
     finally:
-        _given.pop(name, None)
+        _given[name].pop()
 
 
 def given_table(name: str | os.PathLike[str]) -> pd.DataFrame | None:
     """Return a copy of the table of this name, None where none is given."""
     found = _given.get(os.fspath(name))
-    return None if found is None else found.copy()
+    return found[-1].copy() if found else None
 
 
 def _digest(table: pd.DataFrame) -> str:

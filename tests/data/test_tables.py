@@ -128,6 +128,14 @@ def test_a_table_is_read_by_its_name_until_it_is_no_longer_given():
         tables.read_table(name)
 
 
+def test_an_equal_table_is_there_until_the_last_that_gives_it_ends():
+    with tables.giving(pd.DataFrame({"a": [1]})) as name:
+        with tables.giving(pd.DataFrame({"a": [1]})) as again:
+            assert again == name
+        assert tables.read_table(name)["a"].tolist() == [1]
+    assert tables.given_table(name) is None
+
+
 def test_equal_tables_have_equal_names_and_others_have_others_and_columns_must():
     names = []
     for value in (1, 1, 2, [1, 2]):  # a list has no hash
