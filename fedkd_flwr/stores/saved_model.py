@@ -150,9 +150,9 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return float(np.average(right, weights=sample_weight))
 
     def __repr__(self) -> str:
-        names = self.classifier.type_names
+        names, kind = self.classifier.type_names, type(self.classifier.template).__qualname__
         return (
-            f"SavedModel: {names[-1].rpartition('.')[2] if names else 'a model'}\n"
+            f"SavedModel: {kind if len(names) > 1 else names[0].rpartition('.')[2]}\n"
             f"  columns: {short_list(self.columns, 8)}\n  classes: {short_list(self.classes_.tolist(), 8)}"
         )
 

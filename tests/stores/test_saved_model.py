@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import RocCurveDisplay, get_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr
@@ -271,10 +271,11 @@ ROWS = pd.DataFrame({"age": [20, 30, 60, 70] * 5, "town": ["A", "B", None, "A"] 
 AGES = np.array(["young", "young", "old", "old"] * 5)
 
 
-def _model(classes=("old", "young"), values=()):
+def _model(classes=("old", "young"), values=(), estimator=None):
     columns = (column("age"), column("town", "A", "B"))
     public = make_public_set(ROWS, Schema(columns=columns, classes=classes))
-    tree = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, (ROWS.age < 50).to_numpy().astype(int))
+    own = estimator or DecisionTreeClassifier()
+    tree = Classifier(own, num_classes=2).fit(public.X, (ROWS.age < 50).to_numpy().astype(int))
     return SavedModel(classifier=tree, encoder=Encoder.of(public), values=values)
 
 
@@ -284,6 +285,8 @@ def test_it_says_what_scikit_learn_asks_a_fitted_classifier():
     assert pipeline.predict(ROWS).tolist() == AGES.tolist()
     assert RocCurveDisplay.from_estimator(model, ROWS, AGES).roc_auc == 1.0
     assert repr(model) == "SavedModel: DecisionTreeClassifier\n  columns: age, town\n  classes: old, young"
+    whole = make_pipeline(StandardScaler(), DecisionTreeClassifier())
+    assert repr(_model(estimator=whole)).startswith("SavedModel: Pipeline\n")
     assert is_classifier(model)
     assert model.classes_.tolist() == ["old", "young"]
     assert model.feature_names_in_.tolist() == ["age", "town"]
