@@ -57,7 +57,7 @@ class Look:
     """What was found in a table.
 
     ``command`` is the complete next command. It drops the columns that were left out and those that notes call
-    identifiers or of little use, and is empty if it were the same as this one. ``shape``, ``header`` and ``encoding``
+    identifiers or of little use, and is empty if it would drop no more. ``shape``, ``header`` and ``encoding``
     are as in `fedkd_flwr.data.schema.Schema`.
     """
 
@@ -123,13 +123,13 @@ def look(
     same = ("name", "read_as", "repaired", "missing")
     notes += [ColumnNote(note="; ".join(one.notes), **{key: getattr(one, key) for key in same}) for one in seen]
     order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
-    following = _changes(seen, rules, droppable=True)
+    following, gone = _changes(seen, rules, droppable=True), [one for one in seen if one.kind == "left out"]
     return Look(
         columns=_features(seen, names),
         classes=classes,
         id_column=changes.get("id-column"),
         notes=tuple(sorted(notes, key=lambda note: order[note.name])),
-        command=command(following) if following != rules.words() else "",
+        command=command(following) if following != _changes(gone, rules) else "",
         target=target,
     )
 
@@ -277,8 +277,7 @@ def _refuse_problems(
         return
     words = dict(words)
     for key in ("missing", "drop"):
-        more = [one.change[key] for one in problems if key in one.change]
-        if more:
+        if more := [one.change[key] for one in problems if key in one.change]:
             words[key] = ",".join([*([words[key]] if key in words else []), *more])
     first, *others = sorted(problems, key=lambda one: not one.choices)
     said = first.problem

@@ -168,12 +168,19 @@ def test_inference_tells_numbers_from_categories_and_leaves_out_label_and_id_and
 
 def test_the_next_command_repeats_what_was_given(tmp_path):
     path = tmp_path / "my file.csv"
-    path.write_text("id;x;y\n" + "".join(f"{i};{i % 3};{i % 2}\n" for i in range(30)))
+    path.write_text("id;x;y;ward\n" + "".join(f"{i};{i % 3};{i % 2};4\n" for i in range(30)))
     options = {"output": "s.toml", "no": ""}
     found, schema = look_at_file(path, label="y", rules=Rules(date_order="day-first"), options=options)
     given = "--label y --output s.toml --date-order day-first"
-    assert found.command == f"fedkd server schema '{path}' {given} --id-column id"
+    assert found.command == f"fedkd server schema '{path}' {given} --id-column id --drop ward"
     assert schema.id_column == "id"
+
+
+def test_no_next_command_drops_only_what_is_left_out_anyway(people):
+    many = pd.concat([people] * 10, ignore_index=True)
+    looked = look(many.assign(name=[f"patient {i} x" for i in many.index]), label="income")
+    assert "identifier" in {note.name: note.note for note in looked.notes}["name"]
+    assert looked.command == ""
 
 
 def test_a_silo_reads_its_raw_file_as_the_public_one_was_read(tmp_path):
