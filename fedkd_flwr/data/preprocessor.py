@@ -167,7 +167,7 @@ def check_columns(table: Table, schema: Schema) -> None:
         return
     present = set(table.columns)
     if missing := [name for name in names if name not in present]:
-        way_out = "Rename or add them; in a run, a party without them names them in its node config: lacks."
+        way_out = "Rename or add them, empty if need be; in a run, a party without them names them in its node config."
         seen = f"a table without {short_list(missing, 8)}"
         raise DataError(explain("columns", f"include the {len(names)} feature columns of the schema", seen, way_out))
 

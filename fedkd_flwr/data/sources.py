@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_whole
+from fedkd_flwr.checks import check_whole, meant
 from fedkd_flwr.data.columns import column_name, column_texts, counted, short_list, sorted_texts
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, infer_schema, look_at_table, schema_of
 from fedkd_flwr.data.public import PublicLabels, Table
@@ -150,7 +150,7 @@ def read_user_table(
         parties = _parties_of(frame, partition_column, label, name)
         notes = (ColumnNote(name=partition_column, read_as="left out: it says whose row it is"),)
     if label not in frame.columns:
-        way_out = f"Its columns are {short_list(list(frame.columns))}."
+        way_out = meant(label, frame.columns, f"Its columns are {short_list(list(frame.columns))}.")
         raise DataError(explain("label", f"be a column of {name}", label, way_out))
     lacks = frame.attrs.get("lacks", {})
     said += named_alike(lacks, 0 if parties is None else len(set(parties)))
@@ -193,7 +193,8 @@ def _command(given: dict[str, str], further: Sequence[str] | None, words: Mappin
 def _parties_of(frame: pd.DataFrame, column: str, label: str, name: str) -> NDArray[np.object_]:
     """Take the column that says whose row it is out of a table, and return it."""
     if column not in frame.columns or column == label:
-        way_out = f"Its columns are {short_list([one for one in frame.columns if one != label])}."
+        known = [one for one in frame.columns if one != label]
+        way_out = meant(column, known, f"Its columns are {short_list(known)}.")
         raise DataError(explain("partition-column", f"be a column of {name}, and not the label", column, way_out))
     parties = column_texts(frame.pop(column))
     if without := sum(party is None for party in parties):

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import nearest
+from fedkd_flwr.checks import meant, nearest
 from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table
@@ -123,7 +123,7 @@ def read_tables(
         read[name] = table = read_table(path, schema, notes=said, **how)
         notes += [f"{path.name}: {text}" for text in said]
         if label not in table.columns:
-            way_out = f"Its columns are {short_list(list(table.columns))}."
+            way_out = meant(label, table.columns, f"Its columns are {short_list(list(table.columns))}.")
             raise DataError(explain("label", f"be a column of {path}", label, way_out))
     lacks = lacking(read)
     notes += [f"{files[name].name} has no column {short_list(columns)}" for name, columns in lacks.items()]

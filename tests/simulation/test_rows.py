@@ -78,6 +78,7 @@ def test_rows_are_split_at_random_where_the_run_says_so(config):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
+        ("hospitals", r"and not the label, got 'hospitals'. Did you mean hospital\?"),
         ("ward", "partition-column must be a column of .*, and not the label, got 'ward'. Its columns are hospital"),
         ("y", "partition-column must be a column of .*, and not the label, got 'y'"),
         ("a", "partition-column 'a' must name two parties or more, of many rows, got 240 different values in 2"),
