@@ -60,10 +60,8 @@ class FederationResult:
         ``own`` those that it kept. `models` has all other figures.
         """
         classes = {f"rows_of_class_{i}": f"rows_of_{name}" for i, name in enumerate(self.record.classes)}
-        table = self._frame("parties").rename(columns=classes).set_index("name")
-        names = list(map(str, table))
-        names.remove("model_bytes")  # which one party of each kind weighs
-        kept = [name for name in names if not name.startswith(("solo_", "federated_")) or name.endswith("accuracy")]
+        table = self._frame("parties").rename(columns=classes).set_index("name").drop(columns="model_bytes")
+        kept = [n for n in map(str, table) if not n.startswith(("solo_", "federated_")) or n.endswith("accuracy")]
         return table[kept]
 
     @property
@@ -101,9 +99,9 @@ class FederationResult:
         """What was found in files, warnings and notes, a sentence or two each, as the command prints them."""
         from fedkd_flwr.report.table import notes, warnings
 
-        record = self._plain()
-        of_files = [one.note for one in record.columns if not one.name]
-        return of_files + [text for _, text in (*warnings(record), *notes(record))]
+        record, said = self._plain(), {"": "", str(self.record.config.get("label")): "label: "}
+        read = [one for one in record.columns if one.name in said and (not one.name or one.missing)]
+        return [said[one.name] + one.note for one in read] + [text for _, text in (*warnings(record), *notes(record))]
 
     def save_page(self, path: str | os.PathLike[str]) -> Path:
         """Write the whole report as one HTML file, and return its path."""
@@ -140,6 +138,9 @@ class FederationResult:
     def save(self, path: str | os.PathLike[str], party: str | None = None) -> Path:
         """Write one model, as `model` takes it, to a file; read by `fedkd_flwr.load` it answers with class names."""
         self.model(party)
+        if (path := Path(path)).is_dir() or not path.parent.is_dir():
+            seen = f"the folder {path}" if path.is_dir() else f"no folder {path.parent}"
+            raise DataError(explain("path", "be a file in a folder that is there", seen, "Such as model.fedkd."))
         return write_atomic(path, self.model_bytes[party or ""])
 
     def predict(self, data: Any, party: str | None = None) -> pd.Series[Any]:
@@ -169,9 +170,8 @@ class FederationResult:
         return pd.DataFrame(_mean(self._asked(party), table), index=_index(data, table), columns=self.classes)
 
     def _asked(self, party: str | None) -> list[SavedModel]:
-        if party is None and "" not in self.model_bytes and self.model_bytes:
-            return [self.model(name) for name in self.model_bytes]
-        return [self.model(party)]
+        everybody = self.model_bytes if party is None and "" not in self.model_bytes else ()
+        return [self.model(name) for name in everybody or (party,)]
 
     # ------------------------------------------------------------------------------------------------- pictures
 
@@ -180,9 +180,8 @@ class FederationResult:
         from fedkd_flwr.report.page import boxes
 
         shown = dataclasses.replace(self._plain(), server_model="")  # no path of this machine
-        found = [one for one in boxes(shown) if one.label not in _SKIPPED]
         lines = []
-        for one in found:
+        for one in (box for box in boxes(shown) if box.label not in _SKIPPED):
             label = f"{one.group}: {one.label}" if one.group else one.label
             mark = " " if one.note.startswith("(") else ", " if one.note else ""
             lines.append((label, f"{one.value}{mark}{one.note}"))

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.algorithms import find_card
+from fedkd_flwr.checks import check_whole, meant
 from fedkd_flwr.data import datasets
 from fedkd_flwr.data.columns import canonical, factorize, short_list
 from fedkd_flwr.data.tables import giving, lacking
@@ -41,7 +42,7 @@ def given_rows(
         elif isinstance(parties, str):
             settings["partition-column"] = parties
         if isinstance(parties, int | np.integer):
-            settings["num-parties"] = int(parties)
+            settings["num-parties"] = check_whole("parties", parties, 1)
         if {"table", "tables"} & settings.keys():
             settings |= {"dataset": "table", "label": label}
         for key, rows in (("public-rows", public), ("test-table", test)):
@@ -81,7 +82,7 @@ def _one_table(data: Any, label: str, parties: Any) -> tuple[pd.DataFrame, str]:
         return table, ""
     if isinstance(parties, str):
         if parties not in table.columns:
-            way_out = f"Its columns are {short_list(list(table.columns))}."
+            way_out = meant(parties, table.columns, f"Its columns are {short_list(list(table.columns))}.")
             raise DataError(explain("parties", "be a column, one name a row, or a number", parties, way_out))
         return table, parties
     names = _values(parties)

@@ -61,6 +61,11 @@ def test_a_model_is_saved_and_found_again_by_its_run(done, tmp_path):
     assert answers.tolist() == done.predict(_rows()).tolist()
     with pytest.raises(DataError, match="name a model that fedkt left"):
         done.save(tmp_path / "mine.fedkd", "east")
+    with pytest.raises(DataError, match="path must be a file in a folder that is there, got the folder"):
+        done.save(tmp_path)
+    with pytest.raises(DataError, match=r"got no folder .*models"):
+        done.save(tmp_path / "models" / "mine.fedkd")
+    assert not (tmp_path / "models").exists()
 
 
 def test_the_html_has_the_figures_the_parties_and_two_pictures_and_escapes_names(done, tmp_path):
@@ -80,6 +85,9 @@ def test_notes_are_those_of_the_table_and_the_text_tells_of_them(done):
     assert told.notes[-1] == note_sentence(record.notes[0])
     record.columns = [ColumnRecord(name="", read_as="file", note="a.csv has no column age")]
     assert told.notes[0] == "a.csv has no column age"
+    gaps = ColumnRecord(name="outcome", read_as="label", missing=5, note="ill, well; 5 rows without a label")
+    told = dataclasses.replace(done, record=dataclasses.replace(record, columns=[gaps]))
+    assert told.notes[0] == "label: ill, well; 5 rows without a label"
     record.columns = []
     assert f"notes  {len(told.notes)}: see .notes" in repr(told)
 

@@ -129,8 +129,11 @@ class Failing(DecisionTreeClassifier):
 @pytest.mark.parametrize(
     ("changes", "kind", "said"),
     [
-        ({"label": "outcom"}, DataError, "label must be a column of .* got 'outcom'. Its columns are age"),
+        ({"label": "outcom"}, DataError, r"label must be a column of .* got 'outcom'. Did you mean outcome\?"),
+        ({"label": "ill"}, DataError, "label must be a column of .* got 'ill'. Its columns are age"),
         ({"parties": "clinic"}, DataError, "parties must be a column, .* got 'clinic'. Its columns are age"),
+        ({"parties": "hospitl"}, DataError, r"got 'hospitl'. Did you mean hospital\?"),
+        ({"parties": 0}, ConfigError, "parties must be a whole number >= 1, got 0"),
         ({"parties": ["a", "b"]}, DataError, "parties must have one name for each of 120 rows, got 2 names"),
         ({"model": {"north": TREE}}, ConfigError, "model must be one model, or one for each party: north, south, west"),
         ({"model": 3}, ConfigError, "model must be an estimator"),
