@@ -1,12 +1,14 @@
 """A user's own models, tried on a few rows before round 1, in a process that can be ended.
 
-In a simulation these are all models that the run names; a real server tries its own one, on public rows.
+In a simulation these are all models that the run names; a real server tries its own one, on public rows. One that a
+program gave as an object is tried in the program's process: not all libraries that it uses survive a fork.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,9 @@ from numpy.typing import NDArray
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, place_of
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, ModelBytesError, cause, place_of
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.given import is_given
+from fedkd_flwr.models.given import is_given, shown
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.processes.limits import Limits, can_have_child, limits_of
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -37,13 +39,12 @@ Reading = Callable[[Classifier], NDArray[Any]]  # rows as a model reads them
 def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     """Fit each model that the run names by import string to a few of the simulated rows, and let it answer some.
 
-    Returns notes on what works and may surprise: a model that cannot repeat itself, or cannot be stored. Nothing of the
-    module is imported in this process.
+    Returns notes on what works and may surprise: a model that cannot repeat itself, or cannot be stored. No module of
+    theirs is imported in this process.
     """
     specs = [config.model_of(role) for role in ("model", *config.card.roles)]
-    own = [
-        one for one in dict.fromkeys(pick_model(s, i) for s in specs if s for i in range(num_parties)) if _is_own(one)
-    ]
+    named = dict.fromkeys(pick_model(spec, i) for spec in specs if spec for i in range(num_parties))
+    own = list(filter(_is_own, named))
     if not own:
         return []
     pool = simulated_pool(config)
@@ -70,23 +71,24 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
 
 def _is_own(spec: str) -> bool:
     name, _ = read_word("model", spec)
-    return ":" in name and not is_given(name) and can_have_child()
+    return ":" in name and (is_given(name) or can_have_child())
 
 
 def _tried(spec: str, public: PublicSet, read: Reading, y: NDArray[np.int16]) -> list[Note]:
     usual = limits_of(_SECONDS, 0.0)
-    name, memory = f"model {spec}", usual.memory if usual else 0
+    name, memory = f"model {shown(spec)}", usual.memory if usual else 0
     names = (f"time for a fit of {_ROWS} rows", "three quarters of this machine's memory")
     way_out = "No run would end with it: name a smaller model."
     trial = Limits(seconds=_SECONDS, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
+    work = partial(_notes, spec, public, read, y)
     try:
-        told = json.loads(trial(lambda: json.dumps(_notes(spec, public, read, y)).encode()))
-        return [Note(code, {"model": spec, **values}) for code, values in told]
+        told = work() if is_given(spec) else json.loads(trial(lambda: json.dumps(work()).encode()))
+        return [Note(code, {"model": shown(spec), **values}) for code, values in told]
     except LimitError as error:
         raise ConfigError(str(error), code=error.code) from error
-    except FedkdError as error:
-        text = f"{name} failed before round 1, on {_ROWS} rows: {cause(error)}"
-        raise ConfigError(text, code=error.code) from error
+    except Exception as error:  # a given model may raise anything
+        text = f"{name} failed before round 1, on {_ROWS} rows (an array: no column has a name): {cause(error)}"
+        raise ConfigError(text, code=error.code if isinstance(error, FedkdError) else Code.INTERNAL) from error
 
 
 def _notes(spec: str, public: PublicSet, read: Reading, y: NDArray[np.int16]) -> list[tuple[str, dict[str, Any]]]:

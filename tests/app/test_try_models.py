@@ -7,6 +7,7 @@ import pytest
 
 from fedkd_flwr.app.try_models import try_final_model, try_models
 from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.models.given import name_of
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.rows import simulated_pool
@@ -54,6 +55,16 @@ def test_a_faulty_model_is_named_with_file_and_line_before_round_1(name, monkeyp
         monkeypatch.setattr("fedkd_flwr.app.try_models._SECONDS", 1.5)
     with pytest.raises(ConfigError, match=f"model faulty_models:{name} .*{FAULTS[name]}"):
         try_models(_config(name), 2)
+
+
+def test_a_faulty_object_is_named_too_without_a_process_of_its_own(monkeypatch):
+    import faulty_models
+
+    monkeypatch.setattr("fedkd_flwr.app.try_models.can_have_child", lambda: False)
+    for model in (faulty_models.Raises, faulty_models.Raises()):
+        config = _config("Raises").model_copy(update={"model": name_of(model)})
+        with pytest.raises(ConfigError, match=rf"^model Raises failed .*no column has a name\): {FAULTS['Raises']}"):
+            try_models(config, 2)
 
 
 @pytest.mark.parametrize("name", SURPRISES)
