@@ -17,6 +17,7 @@ from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.saved_model import SavedModel
@@ -41,17 +42,18 @@ def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") 
         first = folder.with_name(Lineage.load(folder / "checkpoint").runs[0])
     parties = sorted(one for one in first.glob("parties/*.model") if not one.stem.endswith(".alone"))
     if party:
-        wanted = [one for one in parties if one.stem in (party, file_name(party))]
-        if not wanted:
-            seen, known = party, short_list([one.stem for one in parties], 6) or "none"
-            raise DataError(explain("--party", f"be a party whose model run {folder} left", seen, f"There: {known}."))
+        if not (wanted := [one for one in parties if one.stem in (party, file_name(party))]):
+            known = [one.stem for one in parties]
+            with suppress(DataError):
+                names = {file_name(one.name): one.name for one in RunRecord.load(folder / "record.json").parties}
+                known = [names.get(one, one) for one in known]
+            way_out = f"There: {short_list(known, 6) or 'none'}."
+            raise DataError(explain("--party", f"be a party whose model run {folder} left", party, way_out))
         return wanted[:1]
     server = folder / "model.fedkd"
     if not (found := [server] if server.is_file() else parties):
-        way_out = (
-            "The server has one after fedkt, pate, privatekt, noisy-sums and with weights. Simulated parties keep "
-            f"theirs unless save-party-models=false; a silo's are in its state-dir's runs/{folder.name}/parties."
-        )
+        way_out = "The server has one after fedkt, pate, privatekt, noisy-sums and with weights. Simulated parties keep"
+        way_out += f" theirs unless save-party-models=false; a silo's are in its state-dir: runs/{folder.name}/parties."
         raise DataError(explain(f"run {folder}", "have left a model", "none", way_out))
     return found
 
@@ -99,8 +101,7 @@ def predictions(
     if probabilities:
         names = [f"probability_{name}" for name in schema.classes]
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)
-    carried = _carried(model, table, id_column)
-    if carried:
+    if carried := _carried(model, table, id_column):
         if carried in answers.columns:  # JSON holds each name once
             rule, way_out = "have another name than the answers", "Rename it in the rows."
             raise DataError(explain("the id column", rule, carried, way_out))
