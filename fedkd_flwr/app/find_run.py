@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,31 +75,27 @@ def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
         if folder.is_absolute() and (folder / CHECKPOINT).is_file():
             return folder
     found = [record.parent / "checkpoint" for record in find_runs(text, output_dir)]
-    there = [folder for folder in found if (folder / CHECKPOINT).is_file()]
-    if not there:
-        way_out = (
-            "`fedkd runs list` says which runs can be continued. One that was ended before its first round, or "
-            "forgotten (fedkd runs forget), is started afresh."
-        )
+    if not (there := [folder for folder in found if (folder / CHECKPOINT).is_file()]):
+        way_out = "`fedkd runs list` says which can be continued. Ended before round 1, or forgotten: start it afresh."
         raise DataError(explain(f"run {text}", "have a checkpoint", "none", way_out), code=Code.MISSING_FILE)
     return there[0]
 
 
 def way_to_continue(record: RunRecord, path: Path) -> str:
     """Return the command that continues a run which left a checkpoint and no result; "" where there is none."""
+    from fedkd_flwr.models.given import PREFIX
     from fedkd_flwr.report.status import run_status
     from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
     folder = path.parent / "checkpoint"
     lost = run_status(record).word in ("failed", "stopped", "killed", "not known")
-    try:
-        if not lost or not (folder / CHECKPOINT).is_file() or Lineage.load(folder).finished:
-            return ""
-    except DataError:
-        return ""
-    root = path.parents[2] if len(path.parents) > 2 else path.parent
-    run = record.run_id if root == OUTPUT.expanduser() else shlex.quote(str(path.parent))
-    return f"fedkd {'simulate' if record.simulation else 'server run'} --resume {run}"
+    objects = any(str(one).startswith("DataFrame-") or PREFIX in str(one) for one in record.config.values())
+    with suppress(DataError):
+        if lost and not objects and (folder / CHECKPOINT).is_file() and not Lineage.load(folder).finished:
+            root = path.parents[2] if len(path.parents) > 2 else path.parent
+            run = record.run_id if root == OUTPUT.expanduser() else shlex.quote(str(path.parent))
+            return f"fedkd {'simulate' if record.simulation else 'server run'} --resume {run}"
+    return ""
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:

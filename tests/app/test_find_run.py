@@ -6,6 +6,7 @@ import pytest
 
 from fedkd_flwr.app.find_run import all_runs, find_run, find_runs, way_to_continue
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.models.given import name_of
 from fedkd_flwr.record.run_record import RunRecord, signed
 from fedkd_flwr.registry import COMMANDS
 from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
@@ -71,3 +72,14 @@ def test_the_command_that_continues_a_lost_run_is_one_that_there_is(tmp_path, si
     words, _, run = way_to_continue(record, folder / "record.json").partition(" --resume ")
     assert words.removeprefix("fedkd ") in COMMANDS
     assert run == str(folder)
+
+
+@pytest.mark.parametrize("key", ["table", "model"])
+def test_no_command_continues_a_run_with_objects_of_a_program(tmp_path, key):
+    folder = tmp_path / "runs" / "7"
+    Lineage.new("7").save(folder / "checkpoint")
+    (folder / "checkpoint" / CHECKPOINT).touch()
+    value = {"table": "DataFrame-91315841227a", "model": f"mixed:knn,{name_of(print)}"}[key]
+    for config, found in (({key: value}, False), ({key: "/rows.csv"}, True)):
+        record = RunRecord(run_id="7", algorithm="fedct", status="failed", config=config)
+        assert bool(way_to_continue(record, folder / "record.json")) is found
