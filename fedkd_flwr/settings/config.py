@@ -319,9 +319,8 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
 def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
     """Return the checked node config."""
     known = {key: name for name, key in NodeConfig.keys().items()}
-    for key in values:
-        if key not in known:
-            raise ConfigError(unknown("node config key", key, values, known))
+    for key in sorted(values.keys() - known.keys()):
+        raise ConfigError(unknown("node config key", key, values, known))
     return NodeConfig(**{known[key]: value for key, value in values.items()})
 
 
@@ -338,7 +337,8 @@ def reads(name: str, card: Card) -> bool:
 def unknown(what: str, key: str, values: Mapping[str, Any], known: Iterable[str]) -> str:
     """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
     keys, name = sorted(known), key.rpartition(".")[2]
-    near = [one for one in keys if one.rpartition(".")[2] == name]
+    python = {"parties": "partition-column" if isinstance(values[key], str) else "num-parties"}  # its name there
+    near = [one for one in keys if one.rpartition(".")[2] == name or one == python.get(key)]
     near = near or nearest(key, [one for one in keys if one not in values]) or nearest(key, keys)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
     if what == "run config key" and key in NodeConfig.keys().values():

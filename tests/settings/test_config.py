@@ -311,6 +311,8 @@ QUORUM = {"consensus": "qualified-majority"}
     [
         # unknown
         ({"lable": "y"}, "run config key lable must be a known key, got 'y'. Did you mean label?"),
+        ({"parties": "clinic"}, "key parties must be a known key, got 'clinic'. Did you mean partition-column?"),
+        ({"parties": 5}, "key parties must be a known key, got 5. Did you mean num-parties?"),
         ({"num_rounds_": 2}, "run config key num_rounds_ must be a known key, got 2. Did you mean num-rounds?"),
         ({"quorum": 0.5}, "run config key quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"fedct.seed": 5}, "run config key fedct.seed must be a known key, got 5. Did you mean seed?"),
