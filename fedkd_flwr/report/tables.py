@@ -81,12 +81,13 @@ def parties(record: RunRecord) -> Table:
                 (f"{name} alone, {where}", [results.written(alone, error) for alone, _ in both]),
                 (f"{name} with the federation, {where}", [results.written(after, error) for _, after in both]),
             ]
+    weighed = {p.model: p.model_bytes for p in record.parties if p.model_bytes}  # simulated: one of each kind
     found += [
         ("better model", [advice(p, results.figure_used(record, "own"))[0] for p in record.parties]),
         ("rows by class", [" ".join(f"{n:,}" for n in p.class_counts[:_MANY_CLASSES]) for p in record.parties]),
         ("agreement", [share(p.agreement) for p in record.parties]),
         ("trust", [share(p.trust) for p in record.parties]),
-        ("model's size", [size(p.model_bytes) for p in record.parties]),
+        ("size of such a model", [size(p.model_bytes or weighed.get(p.model)) for p in record.parties]),
         ("notes", [" ".join(map(note_sentence, p.notes)) for p in record.parties]),
     ]
     return _table("How good each party's models are", found, texts=("party", "model", "better model", "notes"))
@@ -204,8 +205,7 @@ def audit_text(found: AuditRecord) -> str:
     def row(name: str, of: AttackFigures) -> str:
         at_percent = cell(of.found_at_1_percent) if of.fresh >= 100 else "–"
         at_permille = cell(of.found_at_1_permille) if of.fresh >= 1000 else "–"
-        cells = f"{cell(of.auc):<24}  {at_percent:<24}  {at_permille}"
-        return f"{name:<14} {of.members:>8} {of.fresh:>6} {cells}"
+        return f"{name:<14} {of.members:>8} {of.fresh:>6} {cell(of.auc):<24}  {at_percent:<24}  {at_permille}"
 
     lines = [
         f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",

@@ -120,3 +120,14 @@ def test_useless_models_are_called_so_before_any_figure_and_what_is_held_back_is
     for status, said in (("running", "record yet."), ("completed", "in the record.")):
         record.status = status
         assert said in text(record, tmp_path)
+
+
+def test_a_simulation_weighs_one_model_of_each_kind_and_its_size_stands_for_the_others(make_record):
+    record = make_record(4, 2)
+    for party, (model, weight) in zip(
+        record.parties, [("knn", 5_120), ("mlp", None), ("knn", None), ("knn", 512)], strict=True
+    ):
+        party.model, party.model_bytes = model, weight
+    shown = tables.parties(record)
+    column = shown.header.index("size of such a model")
+    assert [row[column] for row in shown.rows] == ["5.1 KB", "–", "512 B", "512 B"]
