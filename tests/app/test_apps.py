@@ -46,8 +46,8 @@ def _simulate(folder, config=FAST, parties=4):
 
 
 def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
-    rows = [f"P{i};{i % 7},5;{'no' if i % 2 else 'yes'}" for i in range(80)]
-    (tmp_path / "t.csv").write_text("\n".join(["id;dose;y", *rows, "P80;1,5;"]))
+    rows = [f"P{i};{i % 7},5;4;{'no' if i % 2 else 'yes'}" for i in range(80)]
+    (tmp_path / "t.csv").write_text("\n".join(["id;dose;floor;y", *rows, "P80;1,5;4;"]))
     config = {**LEARN, "dataset": "table", "table": str(tmp_path / "t.csv"), "label": "y"}
     record = _simulate(tmp_path, config, parties=2)
     read = {column.name: (column.read_as, column.repaired, column.missing) for column in record.columns}
@@ -55,7 +55,8 @@ def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
     assert read["y"] == ("label, 2 classes", 0, 1)
     assert read["id"][0] == "left out"
     (note,) = (note for note in record.notes if note.code == "look-at-columns")
-    assert f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id " in note.values["command"]
+    words = f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id drop=floor "
+    assert words in note.values["command"]
     assert "model=decision-tree" in note.values["command"]
     assert "How the table was read" in (tmp_path / "runs" / "1" / "report.html").read_text()
     assert record.publishable().columns == []

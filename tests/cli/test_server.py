@@ -1,6 +1,7 @@
 """The commands of a server of real silos: runs that are waited for, schemas, and public rows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -78,17 +79,20 @@ def test_it_says_what_was_found_and_writes_the_schema_beside_the_table(messy):
     done = _server("schema", messy, "--label", "y")
     assert done.exit_code == 0, done.output
     assert "1 cell is no number: '<0,5' in row 7: a bound is read as its number" in done.output
-    assert f"To drop them all: fedkd server schema {messy} --label y --id-column Patient" in done.output
+    assert "To drop them all" not in done.output  # what is left out needs no command
     schema = Schema.read(messy.parent / "schema.toml")
     assert schema.id_column == "Patient"
     assert [column.reading.decimal for column in schema.columns] == [",", "."]
 
 
-def test_its_next_command_does_the_same_and_suggests_nothing_more(messy, tmp_path):
+def test_its_next_command_drops_what_says_little_and_suggests_nothing_more(messy, tmp_path):
+    header, *rows = messy.read_text().split("\n")
+    messy.write_text("\n".join([f"{header};floor", *(f"{row};4" for row in rows)]))
     first = json.loads(_server("schema", messy, "--label", "y", "--json").output)
+    assert first["next"] == f"fedkd server schema {messy} --label y --id-column Patient --drop floor"
     written = Schema.read(first["schema"])
     again = json.loads(_server("schema", *first["next"].split()[3:], "--json", "--output", tmp_path / "b.toml").output)
-    assert Schema.read(tmp_path / "b.toml") == written
+    assert Schema.read(tmp_path / "b.toml") == replace(written, columns=written.columns[:2])
     assert again["next"] == ""
     assert {"name": "y", "read_as": "label, 2 classes", "repaired": 0, "missing": 0, "note": "no, yes"} in again[
         "columns"
