@@ -31,7 +31,7 @@ _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know 
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
 _LEAST_LEFT = 0.3  # of what the median party leaves of its judges' sure rows: who leaves less is contradicted
 _LEAST_SURE = 0.01  # of the rows: who is sure of fewer judges nobody by them
-_KNOWS = 0.1  # as a judge: a class that nobody else knows so far would be lost
+_KNOWS, _HEARD = 0.1, 0.25  # as a judge; of a vote: a class is lost that nobody knows so far who counts so much
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
 # Correlation above what chance gives; with .05 honest parties passed for liars where columns tell next to nothing
@@ -44,6 +44,10 @@ class Said(NamedTuple):
     places: NDArray[np.signedinteger[Any]]  # (num_said,): places in the flat (row, class) array, each once
     values: NDArray[np.floating]  # (num_said,): above 0
     judges: NDArray[np.float64]  # (num_classes,): how far the party can judge each class, 0 to 1
+
+    def capped(self) -> Said:
+        """Return the same with values of at most `MOST_SAID`."""
+        return self._replace(values=np.minimum(self.values, MOST_SAID))
 
 
 def confirmed(
@@ -145,15 +149,15 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
     return found
 
 
-def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
+def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell which parties most others contradict about rows that these are sure of: (num_parties,).
 
     Liars that say the same confirm each other better than honest parties do, each of which errs in its own way. But
-    whoever else is sure of a row sees it given to other classes. A judge is left the share of its sure rows to which a
-    party gives no other class; it need not know the class that is said, that the row is its own is enough. Who leaves
-    its median judge less than `_LEAST_LEFT` of what the median party leaves is contradicted. Nobody is of two
-    classes, where half of the parties are not sure of one row in a hundred, where half of them would be contradicted,
-    or where those who are would be all that know a class.
+    whoever else is sure of a row sees it given to other classes: so much is charged as a party says of them, whose
+    ratios must not be cut down to `MOST_SAID`, and all of the judge's sure rows at most. The judge need not know the
+    class that is said. Who leaves its median judge less than `_LEAST_LEFT` of what the median party leaves is
+    contradicted, unless the others confirm it half as much as each other. Nobody is of two classes, where half of the
+    parties are not sure of one row in a hundred, or where half of them would be contradicted.
     """
     num_parties, num_classes = len(said), len(said[0].judges)
     nobody = np.zeros(num_parties, dtype=np.bool_)
@@ -164,20 +168,33 @@ def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
     sure = (total >= MOST_SAID)[:, :, 0].mean(axis=1) >= _LEAST_SURE
     if 2 * sure.sum() < num_parties:
         return nobody
-    words = np.where(total >= MOST_SAID, spoken, 0.0)
+    words = np.where(total >= MOST_SAID, np.minimum(spoken, MOST_SAID), 0.0)
     by_row = words.sum(axis=2)
-    spoken /= np.maximum(total, 1.0)
     of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.reshape(num_parties, -1).T
-    of_judge /= np.maximum(by_row.sum(axis=1), 1e-6)
+    of_judge = np.minimum(of_judge / np.maximum(by_row.sum(axis=1), 1e-6), 1.0)
     of_judge[:, ~sure] = np.nan
     np.fill_diagonal(of_judge, np.nan)
     left = 1.0 - np.nanmedian(of_judge, axis=1)
     found: NDArray[np.bool_] = left < _LEAST_LEFT * np.median(left)
     if not 0 < 2 * found.sum() < num_parties:
         return nobody
-    judges = np.array([one.judges for one in said])
-    lost = (judges[found].max(axis=0) >= _KNOWS) & (judges[~found].max(axis=0) < _KNOWS)
-    return nobody if lost.any() else found
+    part = np.nan_to_num(confirmed([one.capped() for one in said], num_public=num_public, weights=np.where(found, 0.0, weights)))
+    return found & (part < max(np.median(part[~found]) / 2, _LEAST_CONFIRMED))
+
+
+def needed(
+    said: Sequence[Said], found: NDArray[np.float64], counted: NDArray[np.float64], outvoted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Tell who knows a class that nobody knows who counts a quarter of a vote: the vote would lose it, (num_parties,).
+
+    Where all who know it are ``outvoted``, it is the one that is confirmed most, and else only those who are not.
+    """
+    knows = np.array([one.judges for one in said]).T >= _KNOWS
+    spared = np.zeros(len(said), dtype=np.bool_)
+    for who in knows[(knows * counted).max(axis=1) < _HEARD]:
+        most = np.where(who, np.nan_to_num(found), -1.0).argmax()
+        spared |= who & (~outvoted if (who & ~outvoted).any() else np.arange(len(said)) == most)
+    return spared
 
 
 def at_odds(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.confirmed import MOST_SAID, Said, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
+from fedkd_flwr.labels.confirmed import Said, at_odds, can_tell, confirmed_by_ratios, contradicted, needed, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
@@ -84,6 +84,7 @@ class DensityVote:
         self._familiar = np.zeros(num_public, dtype=np.bool_)  # rows about as dense among a party's as among the public
         self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
+        self._tells = True  # whether enough was confirmed then to know who is wrong, or nobody is judged
 
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
@@ -126,33 +127,29 @@ class DensityVote:
     def trusts(self) -> NDArray[np.float64]:
         """Return what each party's answers count, in the order of `add`: (num_parties,), within [0, 1]."""
         if self._trusts is None:
-            self._trusts = self._found_trusts()
+            self._trusts, self._tells = self._found_trusts()
         return self._trusts
 
-    def _found_trusts(self) -> NDArray[np.float64]:
+    def _found_trusts(self) -> tuple[NDArray[np.float64], bool]:
         if self._robust != "trust" or len(self._answers) < 3:
-            return np.ones(len(self._answers))  # two parties that contradict each other accuse each other alike
+            return np.ones(len(self._answers)), True  # two that contradict each other accuse each other alike
         num_public, num_classes = self._shape
-        said = [
-            Said(
-                answer.places,
-                np.minimum(answer.values, MOST_SAID),
-                # fully from an equal share of its rows on
-                np.minimum(num_classes * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0),
-            )
-            for answer in self._answers
-        ]
+        # who has an equal share of its rows in a class judges it fully
+        shares = [num_classes * one.class_counts / max(one.class_counts.sum(), 1) for one in self._answers]
+        said = [Said(one.places, one.values, np.minimum(s, 1.0)) for one, s in zip(self._answers, shares, strict=True)]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
-        surely = contradicted(said, num_public=num_public)
+        surely = contradicted(said, num_public=num_public, weights=weights)
+        said = [one.capped() for one in said]
         outvoted = surely if surely.any() else at_odds(said, num_public=num_public, weights=weights)
         found = confirmed_by_ratios(said, num_public=num_public, weights=np.where(outvoted, 0.0, weights))
-        counted, heads = np.zeros(len(found)), np.where(surely, 0.0, 1.0)
+        counted, heads, everybody = np.zeros(len(found)), np.where(surely, 0.0, 1.0), np.ones(len(found))
         counted[~outvoted] = trusts(found[~outvoted])
-        found = np.where(outvoted, 0.0, found)[~surely]
-        if not can_tell(found) or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
+        spared = needed(said, found, counted, surely)
+        counted[spared] = heads[spared] = 1.0
+        tells = can_tell(np.where(outvoted, 0.0, found)[~surely])
+        if not tells or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
             counted = heads
-        everybody = np.ones(len(heads))
-        return counted if self._labelled(counted) >= _LEAST_LABELLED * self._labelled(everybody) else everybody
+        return (counted if self._labelled(counted) >= _LEAST_LABELLED * self._labelled(everybody) else everybody), tells
 
     def _labelled(self, counted: NDArray[np.float64]) -> float:
         """Return the share of rows that have a label where parties count so much."""
@@ -172,8 +169,8 @@ class DensityVote:
         It is ``m_c b_c (S_c + .2 / C)^1.3`` over its sum. m_c is the share of class c in all rows; b_c, .8 to 1.25,
         brings the mean of its probabilities to that. In a row without a label all classes are alike.
         """
-        densities, _, shares = self._found()
-        if len(shares) == 2:
+        densities, shares = self._found()
+        if len(shares) == 2 and self._tells:
             public_shares = mixture(densities, shares)
             known = densities[densities.sum(axis=1) > 0]
             gains = np.log(np.maximum(known @ public_shares, 1e-3) / np.maximum(known @ shares, 1e-3))
@@ -185,8 +182,8 @@ class DensityVote:
             found[labelled] = _with_shares((densities[labelled] + _LEAST_DENSITIES / len(shares)) ** POWER, shares)
         return found
 
-    def _found(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return each class's density S_c at each row, its share under the weights, and its bounded share of rows."""
+    def _found(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return each class's density S_c at each row, and its bounded share of rows."""
         num_public, num_classes = self._shape
         sums = np.zeros(num_public * num_classes)
         weights, trusts = self._weights(), self.trusts()
@@ -195,9 +192,9 @@ class DensityVote:
             size = max(int(answer.class_counts.sum()), 1)
             sums[answer.places] += weight * trust * answer.values
             class_weights += weight * trust * answer.class_counts / size
-            told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
+            told += min(size, (_MOST_TOLD if self._tells or num_classes > 2 else 1.0) * float(np.median(weights))) * trust * answer.class_counts / size
         ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
-        return ratios, class_weights / max(class_weights.sum(), 1e-300), told / max(told.sum(), 1e-300)
+        return ratios, told / max(told.sum(), 1e-300)
 
     def _weights(self) -> NDArray[np.float64]:
         sizes = np.array([answer.class_counts.sum() for answer in self._answers], dtype=np.float64)
