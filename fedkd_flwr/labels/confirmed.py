@@ -1,8 +1,8 @@
 """How far other parties confirm what a party says, and what it then counts.
 
 A party that swaps classes, says one class almost everywhere, or says anything at random does not move together with the
-others, whatever the class shares are. Only those who know a class judge what is said of it, so that the one party that
-knows a disease is not silenced by those that never saw it; what it says, true or not, can then not be checked.
+others, whatever the class shares are. Only those who know a class judge what is said of it; what the one party says
+that knows a disease, true or not, can then not be checked.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "MOST_SAID", "Said", "at_odds", "can_tell", "confirmed"]
-__all__ += ["confirmed_by_ratios", "contradicted", "trusts"]
+__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "Said", "at_odds", "can_tell", "confirmed", "confirmed_by_ratios"]
+__all__ += ["contradicted", "needed", "trusts"]
 
 LEAST_VARIANCE = 0.1
 """Over the square of a mean (1 for labels): one odd row makes no constant answer informative."""
@@ -22,9 +22,7 @@ LEAST_VARIANCE = 0.1
 LEAST_VOTERS = 3
 """Two parties that contradict each other accuse each other alike."""
 
-MOST_SAID = 3.0
-"""Times the public density: what one row of density ratios may count; of such a row a party is sure."""
-
+_MOST_SAID = 3.0  # times the public density: what a row may count in trust (not in the vote); a party is sure of it
 _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
@@ -46,8 +44,8 @@ class Said(NamedTuple):
     judges: NDArray[np.float64]  # (num_classes,): how far the party can judge each class, 0 to 1
 
     def capped(self) -> Said:
-        """Return the same with values of at most `MOST_SAID`."""
-        return self._replace(values=np.minimum(self.values, MOST_SAID))
+        """Return the same with values of at most `_MOST_SAID`."""
+        return self._replace(values=np.minimum(self.values, _MOST_SAID))
 
 
 def confirmed(
@@ -154,7 +152,7 @@ def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.f
 
     Liars that say the same confirm each other better than honest parties do, each of which errs in its own way. But
     whoever else is sure of a row sees it given to other classes: so much is charged as a party says of them, whose
-    ratios must not be cut down to `MOST_SAID`, and all of the judge's sure rows at most. The judge need not know the
+    ratios must not be cut down to `_MOST_SAID`, and all of the judge's sure rows at most. The judge need not know the
     class that is said. Who leaves its median judge less than `_LEAST_LEFT` of what the median party leaves is
     contradicted, unless the others confirm it half as much as each other. Nobody is of two classes, where half of the
     parties are not sure of one row in a hundred, or where half of them would be contradicted.
@@ -165,20 +163,20 @@ def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.f
         return nobody
     spoken = _spoken(said, num_public)
     total = spoken.sum(axis=2, keepdims=True)
-    sure = (total >= MOST_SAID)[:, :, 0].mean(axis=1) >= _LEAST_SURE
+    sure = (total >= _MOST_SAID)[:, :, 0].mean(axis=1) >= _LEAST_SURE
     if 2 * sure.sum() < num_parties:
         return nobody
-    words = np.where(total >= MOST_SAID, np.minimum(spoken, MOST_SAID), 0.0)
+    words = np.where(total >= _MOST_SAID, np.minimum(spoken, _MOST_SAID), 0.0)
     by_row = words.sum(axis=2)
     of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.reshape(num_parties, -1).T
     of_judge = np.minimum(of_judge / np.maximum(by_row.sum(axis=1), 1e-6), 1.0)
-    of_judge[:, ~sure] = np.nan
-    np.fill_diagonal(of_judge, np.nan)
+    of_judge[np.eye(num_parties, dtype=np.bool_) | ~sure] = np.nan
     left = 1.0 - np.nanmedian(of_judge, axis=1)
     found: NDArray[np.bool_] = left < _LEAST_LEFT * np.median(left)
     if not 0 < 2 * found.sum() < num_parties:
         return nobody
-    part = np.nan_to_num(confirmed([one.capped() for one in said], num_public=num_public, weights=np.where(found, 0.0, weights)))
+    capped, others = [one.capped() for one in said], np.where(found, 0.0, weights)
+    part = np.nan_to_num(confirmed(capped, num_public=num_public, weights=others))
     return found & (part < max(np.median(part[~found]) / 2, _LEAST_CONFIRMED))
 
 
@@ -274,8 +272,7 @@ def _all_said(one: Said, num_public: int) -> NDArray[np.float64]:
     num_classes = len(one.judges)
     weights = one.values * one.judges[one.places % num_classes]
     found = np.bincount(one.places // num_classes, weights=weights, minlength=num_public).astype(np.float64)
-    found -= found.mean()
-    return found
+    return np.asarray(found - found.mean())
 
 
 def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -283,8 +280,7 @@ def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Honest parties differ in how much others know of their rows, so only those far below the median count less.
     """
-    counted: NDArray[np.float64] = np.clip(2 * _relative(found), 0.0, 1.0) ** 2
-    return counted
+    return np.asarray(np.clip(2 * _relative(found), 0.0, 1.0) ** 2)
 
 
 def can_tell(found: NDArray[np.float64]) -> bool:

@@ -51,19 +51,17 @@ class DensityVote:
     - its weight ``w_k`` is the root of its number of rows, and at most that of the median party;
     - a class's ratios are divided by their mean over the public rows, which is 1 for honest ones (where the mean is
       below 1 they are raised, at most fourfold);
-    - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far its densities move together with those
-      of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
-      class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
-      it says, true or not, can then not be checked. Where those who know the same class do not confirm each other,
-      what all others say for the other classes counts against it too (`confirmed_by_ratios` there). Whom most others
-      contradict about rows that they are sure of has none (`contradicted` there), nor who is at odds with most judges
-      (`at_odds`). All others' trusts are 1 where fewer than half of these are confirmed, or more than half of the rows
-      would have no label because of them; all are 1 where that is so of the contradicted.
+    - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far the others, weighed by their own t,
+      confirm its densities (`confirmed_by_ratios` in `fedkd_flwr.labels.confirmed`). Whom most others contradict about
+      rows that they are sure of has none (`contradicted` there), or where nobody is, who is at odds with most judges
+      (`at_odds`). Who knows a class that nobody who counts is left for counts 1 (`needed`). Where less than half of the
+      parties are confirmed, or more than half of the rows would have no label, only the contradicted have no trust; all
+      trusts are 1 where more than half of the rows would have no label because of these.
 
-    The class shares are those of the rows, of which no party counts for more than ten times the median weight. Where
-    public rows' own shares are estimated is told in docs/understand/density-ratios.md: of more than two classes they
-    are not, for the ratios decide nearly alone, and liars could move the estimate. Memory is 8 bytes for each ratio
-    above 0 in the codes, because trust looks at all answers several times.
+    The class shares are those of the rows, of which no party counts for more than ten times the median weight; of two
+    classes, where too few are confirmed, for no more than that, and public rows' own shares are not estimated then
+    (docs/understand/density-ratios.md). Of more classes they never are: the ratios decide nearly alone, and liars could
+    move the estimate. Memory is 8 bytes for each ratio above 0 in the codes, because trust looks at all answers often.
 
     With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie.
 
@@ -188,11 +186,12 @@ class DensityVote:
         sums = np.zeros(num_public * num_classes)
         weights, trusts = self._weights(), self.trusts()
         class_weights, told = np.zeros(num_classes), np.zeros(num_classes)
+        most_told = _MOST_TOLD if self._tells or num_classes > 2 else 1.0
         for weight, trust, answer in zip(weights, trusts, self._answers, strict=True):
             size = max(int(answer.class_counts.sum()), 1)
             sums[answer.places] += weight * trust * answer.values
             class_weights += weight * trust * answer.class_counts / size
-            told += min(size, (_MOST_TOLD if self._tells or num_classes > 2 else 1.0) * float(np.median(weights))) * trust * answer.class_counts / size
+            told += min(size, most_told * float(np.median(weights))) * trust * answer.class_counts / size
         ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
         return ratios, told / max(told.sum(), 1e-300)
 
