@@ -151,9 +151,9 @@ def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.f
     """Tell which parties most others contradict about rows that these are sure of: (num_parties,).
 
     Liars that say the same confirm each other better than honest parties do, each of which errs in its own way. But
-    whoever else is sure of a row sees it given to other classes: so much is charged as a party says of them, whose
-    ratios must not be cut down to `_MOST_SAID`, and all of the judge's sure rows at most. The judge need not know the
-    class that is said. Who leaves its median judge less than `_LEAST_LEFT` of what the median party leaves is
+    whoever else is sure of a row sees it given to other classes. A judge is left 1 less what a party says of other
+    classes there, not cut down to `_MOST_SAID`: who is silent on many rows is louder on the rest. The judge need not
+    know the class that is said. Who leaves its median judge less than `_LEAST_LEFT` of what the median party leaves is
     contradicted, unless the others confirm it half as much as each other. Nobody is of two classes, where half of the
     parties are not sure of one row in a hundred, or where half of them would be contradicted.
     """
@@ -169,7 +169,7 @@ def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.f
     words = np.where(total >= _MOST_SAID, np.minimum(spoken, _MOST_SAID), 0.0)
     by_row = words.sum(axis=2)
     of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.reshape(num_parties, -1).T
-    of_judge = np.minimum(of_judge / np.maximum(by_row.sum(axis=1), 1e-6), 1.0)
+    of_judge /= np.maximum(by_row.sum(axis=1), 1e-6)
     of_judge[np.eye(num_parties, dtype=np.bool_) | ~sure] = np.nan
     left = 1.0 - np.nanmedian(of_judge, axis=1)
     found: NDArray[np.bool_] = left < _LEAST_LEFT * np.median(left)

@@ -54,12 +54,12 @@ class DensityVote:
     - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far the others, weighed by their own t,
       confirm its densities (`confirmed_by_ratios` in `fedkd_flwr.labels.confirmed`). Whom most others contradict about
       rows that they are sure of has none (`contradicted` there), or where nobody is, who is at odds with most judges
-      (`at_odds`). Who knows a class that nobody who counts is left for counts 1 (`needed`). Where less than half of the
-      parties are confirmed, or more than half of the rows would have no label, only the contradicted have no trust; all
-      trusts are 1 where more than half of the rows would have no label because of these.
+      (`at_odds`). A class that would be lost keeps who knows it, or one of the contradicted (`needed`). Where less than
+      half of the others are confirmed, or more than half of the rows would have no label, the contradicted alone lose
+      their trust; nobody does where more than half of the rows would have no label because of these.
 
     The class shares are those of the rows, of which no party counts for more than ten times the median weight; of two
-    classes, where too few are confirmed, for no more than that, and public rows' own shares are not estimated then
+    classes, where too few are confirmed, for no more than the median; public rows' own shares are not estimated then
     (docs/understand/density-ratios.md). Of more classes they never are: the ratios decide nearly alone, and liars could
     move the estimate. Memory is 8 bytes for each ratio above 0 in the codes, because trust looks at all answers often.
 

@@ -236,6 +236,10 @@ def test_liars_that_say_the_same_have_no_vote_among_parties_of_one_class_each():
         ([], [3], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 0]),
         ([], [3], [0.09, 0.09, 0.09, 0.5], [1, 1, 1, 1]),
         ([0], [], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows most rows
+        ([], [0, 3], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # they alone know the first class
+        ([3], [0], [0.05, 0.5, 0.5, 0.5], [1, 1, 1, 0]),
+        ([], [], [0.5, 0.02, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows the second
+        ([2], [], [0.09, 0.09, 0.09, 0.09], [1, 1, 1, 1]),  # it alone the third, and nobody can tell
     ],
 )
 def test_who_is_trusted_by_what_is_found_of_contradictions_heads_and_confirmation(
@@ -255,6 +259,27 @@ def test_who_is_trusted_by_what_is_found_of_contradictions_heads_and_confirmatio
 
 
 # the class shares
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "size", "agree", "share"),
+    [(2, 1, False, 0.2), (2, 1000, False, 0.2), (2, 1000, True, 10 / 14), (3, 1000, False, 10 / 14)],
+)
+def test_of_two_classes_one_party_decides_no_shares_where_nobody_is_confirmed(
+    monkeypatch, num_classes, size, agree, share
+):
+    """Four parties hold class 0 alone, and each errs by itself or all alike; one says class 1 of everything."""
+    asked = []
+    monkeypatch.setattr(density, "mixture", lambda ratios, shares: asked.append(shares) or shares)
+    rng = np.random.default_rng(7)
+    vote = DensityVote(num_public=1000, num_classes=num_classes)
+    first, second, *_ = np.eye(num_classes)
+    errs = rng.uniform(0.9, 1.1, 1000)
+    for _ in range(4):
+        vote.add(np.outer(errs if agree else rng.uniform(0.9, 1.1, 1000), first), (100 * first).astype(int))
+    vote.add(np.tile(4.0 * second, (1000, 1)), (100 * size * second).astype(int))
+    assert vote.probabilities()[:, 1].mean() == pytest.approx(share, abs=0.06)
+    assert bool(asked) is agree
 
 
 # of 100 rows in all 28 are of the first class; 2
