@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "Said", "at_odds", "can_tell", "confirmed", "confirmed_by_ratios"]
-__all__ += ["contradicted", "needed", "trusts"]
+__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "Said", "alone", "at_odds", "can_tell", "confirmed"]
+__all__ += ["confirmed_by_ratios", "contradicted", "trusts"]
 
 LEAST_VARIANCE = 0.1
 """Over the square of a mean (1 for labels): one odd row makes no constant answer informative."""
@@ -29,7 +29,7 @@ _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know 
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
 _LEAST_LEFT = 0.3  # of what the median party leaves of its judges' sure rows: who leaves less is contradicted
 _LEAST_SURE = 0.01  # of the rows: who is sure of fewer judges nobody by them
-_KNOWS, _HEARD = 0.1, 0.25  # as a judge; of a vote: a class is lost that nobody knows so far who counts so much
+_KNOWS = 0.1  # as a judge: who knows a class so far is not alone with it beside another
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
 # Correlation above what chance gives; with .05 honest parties passed for liars where columns tell next to nothing
@@ -180,19 +180,10 @@ def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.f
     return found & (part < max(np.median(part[~found]) / 2, _LEAST_CONFIRMED))
 
 
-def needed(
-    said: Sequence[Said], found: NDArray[np.float64], counted: NDArray[np.float64], outvoted: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Tell who knows a class that nobody knows who counts a quarter of a vote: the vote would lose it, (num_parties,).
-
-    Where all who know it are ``outvoted``, it is the one that is confirmed most, and else only those who are not.
-    """
-    knows = np.array([one.judges for one in said]).T >= _KNOWS
-    spared = np.zeros(len(said), dtype=np.bool_)
-    for who in knows[(knows * counted).max(axis=1) < _HEARD]:
-        most = np.where(who, np.nan_to_num(found), -1.0).argmax()
-        spared |= who & (~outvoted if (who & ~outvoted).any() else np.arange(len(said)) == most)
-    return spared
+def alone(said: Sequence[Said]) -> NDArray[np.bool_]:
+    """Tell who knows a class that nobody else knows, and has an equal share of its rows in it: (num_parties,)."""
+    judges = np.array([one.judges for one in said])
+    return np.asarray(((judges == 1.0) & ((judges >= _KNOWS).sum(axis=0) == 1)).any(axis=1))
 
 
 def at_odds(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:

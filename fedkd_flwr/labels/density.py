@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.confirmed import Said, at_odds, can_tell, confirmed_by_ratios, contradicted, needed, trusts
+from fedkd_flwr.labels.confirmed import Said, alone, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
@@ -54,9 +54,9 @@ class DensityVote:
     - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far the others, weighed by their own t,
       confirm its densities (`confirmed_by_ratios` in `fedkd_flwr.labels.confirmed`). Whom most others contradict about
       rows that they are sure of has none (`contradicted` there), or where nobody is, who is at odds with most judges
-      (`at_odds`). A class that would be lost keeps who knows it, or one of the contradicted (`needed`). Where less than
-      half of the others are confirmed, or more than half of the rows would have no label, the contradicted alone lose
-      their trust; nobody does where more than half of the rows would have no label because of these.
+      (`at_odds`). Who alone knows a class that is an equal share of its rows, or more, keeps its trust (`alone`). Where
+      less than half of those not contradicted are confirmed, or more than half of the rows would have no label, only
+      the contradicted lose it, and nobody does where more than half of the rows would have no label because of these.
 
     The class shares are those of the rows, of which no party counts for more than ten times the median weight; of two
     classes, where too few are confirmed, for no more than the median; public rows' own shares are not estimated then
@@ -82,7 +82,7 @@ class DensityVote:
         self._familiar = np.zeros(num_public, dtype=np.bool_)  # rows about as dense among a party's as among the public
         self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
-        self._tells = True  # whether enough was confirmed then to know who is wrong, or nobody is judged
+        self._tells = True  # whether enough was confirmed then to believe counts, of two classes
 
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
@@ -137,17 +137,18 @@ class DensityVote:
         said = [Said(one.places, one.values, np.minimum(s, 1.0)) for one, s in zip(self._answers, shares, strict=True)]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
         surely = contradicted(said, num_public=num_public, weights=weights)
-        said = [one.capped() for one in said]
+        said, own = [one.capped() for one in said], alone(said)
         outvoted = surely if surely.any() else at_odds(said, num_public=num_public, weights=weights)
         found = confirmed_by_ratios(said, num_public=num_public, weights=np.where(outvoted, 0.0, weights))
         counted, heads, everybody = np.zeros(len(found)), np.where(surely, 0.0, 1.0), np.ones(len(found))
         counted[~outvoted] = trusts(found[~outvoted])
-        spared = needed(said, found, counted, surely)
-        counted[spared] = heads[spared] = 1.0
+        counted[own] = heads[own] = 1.0
         tells = can_tell(np.where(outvoted, 0.0, found)[~surely])
         if not tells or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
             counted = heads
-        return (counted if self._labelled(counted) >= _LEAST_LABELLED * self._labelled(everybody) else everybody), tells
+        if self._labelled(counted) < _LEAST_LABELLED * self._labelled(everybody):
+            counted = everybody
+        return counted, tells or num_classes > 2
 
     def _labelled(self, counted: NDArray[np.float64]) -> float:
         """Return the share of rows that have a label where parties count so much."""
@@ -186,7 +187,7 @@ class DensityVote:
         sums = np.zeros(num_public * num_classes)
         weights, trusts = self._weights(), self.trusts()
         class_weights, told = np.zeros(num_classes), np.zeros(num_classes)
-        most_told = _MOST_TOLD if self._tells or num_classes > 2 else 1.0
+        most_told = _MOST_TOLD if self._tells else 1.0
         for weight, trust, answer in zip(weights, trusts, self._answers, strict=True):
             size = max(int(answer.class_counts.sum()), 1)
             sums[answer.places] += weight * trust * answer.values

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from fedkd_flwr.labels import confirmed as confirmed_module
 from fedkd_flwr.labels.confirmed import (
     Said,
+    alone,
     at_odds,
     can_tell,
     confirmed,
     confirmed_by_ratios,
     contradicted,
-    needed,
     trusts,
 )
 
@@ -168,20 +168,17 @@ def test_words_of_which_a_party_is_not_sure_contradict_nobody():
 
 
 @pytest.mark.parametrize(
-    ("counted", "outvoted", "spared"),
+    ("own", "beside", "found"),
     [
-        ([0.1, 0.2, 1.0, 1.0], [], [0, 1]),  # the first two know class 0
-        ([0.1, 0.25, 1.0, 1.0], [], []),
-        ([0.0, 0.2, 1.0, 1.0], [0], [1]),
-        ([0.0, 0.0, 1.0, 1.0], [0, 1], [1]),  # who is confirmed more
-        ([1.0, 1.0, 0.0, 0.0], [2], [2, 3]),  # each alone with its class, and nobody can judge the last
+        (1.0, 0.09, [0]),  # of its class the second knows too little
+        (1.0, 0.1, []),
+        (0.99, 0.0, []),  # it claims a class that nobody else knows, of a few of its rows
     ],
 )
-def test_a_class_keeps_who_knows_it(counted, outvoted, spared):
-    said = [_knows(c, [1]) for c in (0, 0, 1, 2)]
-    said[2] = said[2]._replace(judges=np.array([0.09, 1.0, 0.0, 0.0, 0.0]))  # of class 0 it knows too little
-    found = needed(said, np.array([0.1, 0.2, 0.3, NAN]), np.array(counted), np.isin(np.arange(4), outvoted))
-    assert np.flatnonzero(found).tolist() == spared
+def test_who_alone_knows_a_class_that_is_an_equal_share_of_its_rows_is_told(own, beside, found):
+    judges = np.array([[own, 0.0, 1.0], [beside, 1.0, 1.0], [0.0, 1.0, 0.0]])
+    said = [_knows(0, [1], num_classes=3, judges=one) for one in judges]
+    assert np.flatnonzero(alone(said)).tolist() == found
 
 
 @given(st.integers(1, 4), st.floats(1, 1e6))

@@ -236,9 +236,8 @@ def test_liars_that_say_the_same_have_no_vote_among_parties_of_one_class_each():
         ([], [3], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 0]),
         ([], [3], [0.09, 0.09, 0.09, 0.5], [1, 1, 1, 1]),
         ([0], [], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows most rows
-        ([], [0, 3], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # they alone know the first class
-        ([3], [0], [0.05, 0.5, 0.5, 0.5], [1, 1, 1, 0]),
-        ([], [], [0.5, 0.02, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows the second
+        ([], [1], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows the second class
+        ([], [], [0.5, 0.02, 0.5, 0.5], [1, 1, 1, 1]),  # and it is not outvoted otherwise
         ([2], [], [0.09, 0.09, 0.09, 0.09], [1, 1, 1, 1]),  # it alone the third, and nobody can tell
     ],
 )
