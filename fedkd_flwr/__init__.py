@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from fedkd_flwr.api.estimators import FederatedClassifier, FederatedRegressor
     from fedkd_flwr.api.result import FederationResult
     from fedkd_flwr.api.simulate import simulate
-    from fedkd_flwr.api.tables import choose, compare, runs
+    from fedkd_flwr.api.tables import choose, compare, load, runs
     from fedkd_flwr.app.public_rows import make_public
-    from fedkd_flwr.stores.saved_model import SavedModel, load
+    from fedkd_flwr.stores.saved_model import SavedModel
 
 __all__ = ["FederatedClassifier", "FederationResult", "SavedModel", "choose", "compare", "load", "runs", "simulate"]
 __all__ += ["FederatedRegressor", "make_public"]
@@ -18,8 +18,8 @@ __version__ = "0.2.0"
 
 _ROOMS = {"FederationResult": "api.result", "simulate": "api.simulate"}
 _ROOMS |= dict.fromkeys(("FederatedClassifier", "FederatedRegressor"), "api.estimators")
-_ROOMS |= dict.fromkeys(("choose", "compare", "runs"), "api.tables")
-_ROOMS |= {**dict.fromkeys(("SavedModel", "load"), "stores.saved_model"), "make_public": "app.public_rows"}
+_ROOMS |= dict.fromkeys(("choose", "compare", "load", "runs"), "api.tables")
+_ROOMS |= {"SavedModel": "stores.saved_model", "make_public": "app.public_rows"}
 
 
 def __getattr__(name: str) -> Any:  # importing the package imports nothing but Python

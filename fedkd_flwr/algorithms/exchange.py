@@ -32,7 +32,9 @@ __all__ = ["ClaimConfig", "EpsilonConfig", "LabelNoiseConfig", "LocalEpochsConfi
 __all__ += ["VoteFacts", "VotersConfig", "epochs_on_pooled", "steps_on_pooled", "tally"]
 
 LabelMechanism = Literal["none", "auto", "randomized-response", "xor"]
-_DROP_IT = "It would be ignored: drop it, or choose a noise."
+_DROP_IT = "It would be ignored: drop it, or choose a noise"
+_NOISES = {"level": "L2 noise=gaussian", "noise": "gaussian", "score_noise": "gaussian"}
+_NOISES["label_mechanism"] = "auto (for a whole party), algorithm=fedkt fedkt.level=L2 noise=gaussian (for a record)"
 
 
 class TiesConfig(ExchangeConfig):
@@ -134,7 +136,7 @@ class ClaimConfig(ExchangeConfig):
         """Refuse a delta of no claim."""
         super().check()
         if self.delta != self.default("delta") and self.privacy == "none":
-            raise ConfigError(explain("delta", "keep its default in a run without noise", self.delta, _DROP_IT))
+            raise ConfigError(explain("delta", "keep its default in a run without noise", self.delta, f"{_DROP_IT}."))
 
 
 class EpsilonConfig(ClaimConfig):
@@ -155,8 +157,8 @@ class EpsilonConfig(ClaimConfig):
         keys = self.keys()
         for name in ("epsilon", "noise_strength"):
             if (seen := getattr(self, name)) and not self.noisy:
-                rule = f"be {self.zeros()[keys[name]]} without noise"
-                raise ConfigError(explain(keys[name], rule, seen, _DROP_IT))
+                rule, ways = f"be {self.zeros()[keys[name]]} without noise", [one for one in _NOISES if one in keys]
+                raise ConfigError(explain(keys[name], rule, seen, f"{_DROP_IT}: {keys[ways[0]]}={_NOISES[ways[0]]}."))
         if self.epsilon and self.noise_strength:
             rule, way_out = f"be none beside {keys['noise_strength']}", "Give one: epsilon is for the whole run."
             raise ConfigError(explain(keys["epsilon"], rule, self.epsilon, way_out))
@@ -188,8 +190,7 @@ class LabelNoiseConfig(EpsilonConfig):
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
         given: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "num_classes": num_classes}
-        found: LabelNoise = calibrate_labels(self.label_mechanism, num_labels=num_labels, **given)
-        return found
+        return calibrate_labels(self.label_mechanism, num_labels=num_labels, **given)
 
 
 class StepsConfig(ExchangeConfig):
@@ -256,8 +257,7 @@ def tally(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) 
     alike = np.array([not is_informative(labels) for labels in answers])
     weights, unit, facts = _weights(answers, config, num_classes, alike)
     if not weights.any() and config.privacy != "server":
-        # nobody tells classes apart; under noise this would depend on all parties
-        weights = np.full_like(weights, unit)
+        weights = np.full_like(weights, unit)  # nobody tells classes apart (beside noise all parties would decide it)
     counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
     class_voters, num_votes = np.zeros(num_classes, dtype=np.int32), 0
     for labels, weight, same in zip(answers, weights, alike, strict=True):

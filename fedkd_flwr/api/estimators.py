@@ -9,15 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedkd_flwr.api.rows import free_name, given_rows, settings_of, table_of
 from fedkd_flwr.api.simulate import run
@@ -92,21 +86,13 @@ class Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         told = {"partitioner": self.partitioner, **(self.settings or {})} if groups is None else self.settings or {}
-        given = {
-            "model": "random-forest" if self.estimator is None else self.estimator,
-            "algorithm": self.algorithm,
-            "seed": int(seed),
-            "party_test_fraction": 0.0,
-            "centralised": False,
-            "save_party_models": True,
-            "target": self._target,
-            **told,
-        }
+        model = "random-forest" if self.estimator is None else self.estimator
+        given = {"model": model, "algorithm": self.algorithm, "seed": int(seed), "target": self._target}
+        given |= {"party_test_fraction": 0.0, "centralised": False, "save_party_models": True, **told}
         label = free_name("label of the row", table.columns)
         whole = table.assign(**{label: y})
-        parties = self.n_parties if groups is None else groups
         # whoever fits an estimator measures it elsewhere: one row is enough for the test that a run makes
-        more = {"parties": parties, "public": public, "test": whole.iloc[:1]}
+        more = {"parties": self.n_parties if groups is None else groups, "public": public, "test": whole.iloc[:1]}
         with tempfile.TemporaryDirectory() as folder, given_rows(whole, label=label, **more) as (rows, values):
             self.result_ = run({**rows, **settings_of(given), "output-dir": folder}, values, progress=False)
         return self
@@ -218,9 +204,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]  # sc
         except (TypeError, ValueError) as error:
             raise DataError(explain("y", "hold numbers", f"{type_of_target(y)} labels")) from error
         if len(np.unique(numbers)) < 2:
-            raise DataError(
-                explain("y", "hold two different numbers or more", f"n_samples={len(y)}, all of them alike")
-            )
+            seen = f"n_samples={len(y)}, all of them alike"
+            raise DataError(explain("y", "hold two different numbers or more", seen))
         return numbers
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from fedkd_flwr.api.rows import table_of
 from fedkd_flwr.checks import split_words
 from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import given
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.saved_model import SavedModel, unpack
@@ -61,6 +62,7 @@ class FederationResult:
         classes = {f"rows_of_class_{i}": f"rows_of_{name}" for i, name in enumerate(self.record.classes)}
         table = self._frame("parties").rename(columns=classes).set_index("name")
         names = list(map(str, table))
+        names.remove("model_bytes")  # which one party of each kind weighs
         kept = [name for name in names if not name.startswith(("solo_", "federated_")) or name.endswith("accuracy")]
         return table[kept]
 
@@ -96,11 +98,12 @@ class FederationResult:
 
     @property
     def notes(self) -> list[str]:
-        """Warnings and notes, a sentence or two each, as the command prints them below its table."""
+        """What was found in files, warnings and notes, a sentence or two each, as the command prints them."""
         from fedkd_flwr.report.table import notes, warnings
 
         record = self._plain()
-        return [text for _, text in (*warnings(record), *notes(record))]
+        of_files = [one.note for one in record.columns if not one.name]
+        return of_files + [text for _, text in (*warnings(record), *notes(record))]
 
     def save_page(self, path: str | os.PathLike[str]) -> Path:
         """Write the whole report as one HTML file, and return its path."""
@@ -133,6 +136,11 @@ class FederationResult:
         if name not in opened:
             opened[name] = unpack(self.model_bytes[name], trust=True, values=tuple(self.classes))
         return opened[name]
+
+    def save(self, path: str | os.PathLike[str], party: str | None = None) -> Path:
+        """Write one model, as `model` takes it, to a file; read by `fedkd_flwr.load` it answers with class names."""
+        self.model(party)
+        return write_atomic(path, self.model_bytes[party or ""])
 
     def predict(self, data: Any, party: str | None = None) -> pd.Series[Any]:
         """Return the class, grade or number of each raw row, as the label column held it, under the index of the rows.
@@ -190,17 +198,12 @@ class FederationResult:
         record = self._plain()
         rows = results.rows_used(record)
         figure = results.figure_used(record, rows)
-        table = pd.DataFrame(
-            {
-                "party": party.name,
-                "model": party.model,
-                "rows": sum(party.class_counts),
-                "alone": results.known(party.solo, rows, figure),
-                "with the federation": results.known(party.federated, rows, figure),
-            }
-            for party in record.parties
-        )
-        return table.set_index("party") if len(table) else table
+        table = pd.DataFrame(index=pd.Index([one.name for one in record.parties], name="party"))
+        table["model"] = [one.model for one in record.parties]
+        table["rows"] = [sum(one.class_counts) for one in record.parties]
+        for name, whose in (("alone", "solo"), ("with the federation", "federated")):
+            table[name] = [results.known(getattr(one, whose), rows, figure) for one in record.parties]
+        return table
 
     def __repr__(self) -> str:
         from fedkd_flwr.report.page import headline

@@ -1,4 +1,4 @@
-"""`choose`, `compare` and `runs` as the command line has them, as tables of pandas."""
+"""`choose`, `compare` and `runs` as the command line has them, as tables of pandas; and models that runs left."""
 
 from __future__ import annotations
 
@@ -13,11 +13,29 @@ from fedkd_flwr.api.result import FederationResult
 from fedkd_flwr.api.rows import given_rows, settings_of
 from fedkd_flwr.api.simulate import chosen
 from fedkd_flwr.app.find_run import OUTPUT, find_runs
+from fedkd_flwr.app.predict import find_models
 from fedkd_flwr.app.runs import list_runs
+from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import compare as comparing
+from fedkd_flwr.stores import saved_model
 
-__all__ = ["choose", "compare", "runs"]
+__all__ = ["choose", "compare", "load", "runs"]
+
+
+def load(
+    path: str | os.PathLike[str] = "last", party: str = "", *, trust: bool = False, output_dir: str | Path = OUTPUT
+) -> saved_model.SavedModel:
+    """Read a model that a run left: the server's, or a party's.
+
+    ``path``: the model's file; or a run's id, name or folder, or "last". ``party``: of a run, whose model. ``trust``:
+    that you trust whoever wrote the file (docs/howto/predict.md). Raises `DataError` where no model is meant, or
+    several, and otherwise as `fedkd_flwr.stores.saved_model.load`.
+    """
+    paths = find_models(str(path), output_dir, party=party)
+    if len(paths) > 1:
+        raise DataError(explain(f"run {path}", "have left one model", f"{len(paths)}, of parties", "Give party=NAME."))
+    return saved_model.load(paths[0], trust=trust)
 
 
 def runs(output_dir: str | os.PathLike[str] = OUTPUT, *, limit: int = 0) -> pd.DataFrame:
@@ -38,8 +56,7 @@ def runs(output_dir: str | os.PathLike[str] = OUTPUT, *, limit: int = 0) -> pd.D
     """
     lines, _ = list_runs(Path(output_dir), limit=limit)
     flat = [{**line, **(found if isinstance(found := line.get("figure"), Mapping) else {})} for line in lines]
-    table = pd.DataFrame(flat)
-    return table.set_index("run_id") if len(table) else table
+    return pd.DataFrame(flat).set_index("run_id") if flat else pd.DataFrame()
 
 
 def compare(
@@ -131,11 +148,6 @@ def choose(
     """
     rows_of = {key: settings.pop(key, None) for key in ("public", "test")}
     with given_rows(data, label=label, parties=parties, **rows_of) as (rows, _):
-        how = {
-            "names": candidates,
-            "thorough": thorough,
-            "seeds": seeds,
-            "whose": whose,
-            "figure": by.replace("-", "_"),
-        }
+        how = {"names": candidates, "thorough": thorough, "seeds": seeds, "whose": whose}
+        how["figure"] = by.replace("-", "_")
         return chosen({**rows, **settings_of(settings)}, progress=progress, **how).frame()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
+from flwr.common.logger import update_console_handler
 
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import OPEN, Door
@@ -31,6 +33,7 @@ HANG_S = 600.0
 """Seconds beyond ``round-limit-s`` after which a visit that has not ended is ended with its process."""
 
 app = ClientApp()
+update_console_handler(colored=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))  # Flower would colour files too
 
 
 def client_of(context: Context) -> PartyClient | RefusingClient:
@@ -83,15 +86,13 @@ def ready(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
     with _visit(context):
-        reply = answer(client_of(context), message)
-    return reply
+        return answer(client_of(context), message)
 
 
 def answer(client: NumPyClient, message: Message) -> Message:
     """Return the client's reply to one round."""
     if _noisy_mod():
-        # an error: Flower's mod leaves one as it is
-        return error_reply(message, Code.CHANGING_MOD, _name(client), "LocalDpMod")
+        return error_reply(message, Code.CHANGING_MOD, _name(client), "LocalDpMod")  # Flower's mod leaves errors alone
     try:
         fitted = client.fit(*open_instruction(message.content))
     except Exception as error:  # Flower would forward its text: refuse with a code instead
@@ -111,8 +112,7 @@ def _noisy_mod() -> bool:
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final result in."""
     with _visit(context):
-        reply = finish(client_of(context), message)
-    return reply
+        return finish(client_of(context), message)
 
 
 @contextmanager

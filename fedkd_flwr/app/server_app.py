@@ -99,6 +99,7 @@ def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     continued(config)  # a run to continue that is not there is refused before data are loaded
     from fedkd_flwr.data.tables import load_public
+    from fedkd_flwr.report.sentences import reason_sentence
     from fedkd_flwr.strategies.waiting import Readiness, wait_for_nodes
 
     record, folder = live.record, live.folder
@@ -117,7 +118,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
     # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
-    readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
+    readiness = None if record.simulation else Readiness(grid, first_settings(config, public), reason_sentence)
     nodes = wait_for_nodes(
         grid,
         wanted=config.num_parties,
@@ -227,8 +228,7 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
         # without this run's name: two runs of one name cannot be told apart by it. Without the run that it continues:
         # a run with other columns cannot, and a continued run would say the same twice
         dropped = ("name=", "resume-from=")
-        again = pool.next_command
-        if again.startswith("fedkd "):  # else it is what a program is to add to its call
+        if (again := pool.next_command).startswith("fedkd "):  # else it is what a program is to add to its call
             again = shlex.join(word for word in shlex.split(again) if not word.startswith(dropped))
         _note(record, Note(NoteCode.LOOK_AT_COLUMNS, {"command": again}))
     table = pool.public.schema.shape is None  # images would take half a second, and are rarely equal

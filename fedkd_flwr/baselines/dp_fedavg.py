@@ -33,7 +33,7 @@ from fedkd_flwr.privacy.noise.sums import ClippedSum
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.stores.party_state import NO_LEDGER, NoLedger, StoredReply
 
 __all__ = ["DPFedAvgClient", "DPFedAvgExchange"]
 
@@ -55,13 +55,13 @@ class DPFedAvgExchange(WeightExchange):
     def __init__(
         self,
         *,
-        ledger: LedgerStore | None = None,
+        ledger: LedgerStore | NoLedger = NO_LEDGER,
         budget: Budget | None = None,
         noise_rng: np.random.Generator | None = None,
         **keywords: Any,
     ) -> None:
         super().__init__(**keywords)
-        if ledger is not None and not self.record.run_id:
+        if ledger.keeps and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=..., algorithm=...): a ledger tells runs apart by it."
             raise ConfigError(explain("record", "name its run where a ledger is given", self.record.run_id, way_out))
         self.ledger, self.budget, self.noise_rng = ledger, budget or Budget(), noise_rng
@@ -83,7 +83,7 @@ class DPFedAvgExchange(WeightExchange):
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the rounds to come."""
-        if self.ledger is None or self.ledger.answered(self.charged_run, server_round) is not None:
+        if self.ledger.answered(self.charged_run, server_round) is not None:
             return
         left = self.num_rounds - server_round + 1  # of a party that is asked in all of them
         self.ledger.ask([(self.mechanism.dp_event(), 1)], self.budget, run_id=self.charged_run, rounds=left)
@@ -114,8 +114,6 @@ class DPFedAvgExchange(WeightExchange):
 
     def _charged(self, server_round: int, move: NDArray[np.float64]) -> NDArray[np.float64]:
         """Charge for a round and return what it released: once more the same, where a lost run had come so far."""
-        if self.ledger is None:
-            return move
         stored = self.ledger.charge(
             run_id=self.charged_run,
             server_round=server_round,

@@ -75,8 +75,7 @@ def predict(
     models = read_models(model, output_dir, party=party, trust=trust)
     if class_shares:
         models = [one.for_shares(read_class_shares(class_shares)) for one in models]
-    table = read_rows(rows, models[0])
-    id_column = column_name(id_column)
+    table, id_column = read_rows(rows, models[0]), column_name(id_column)
     found = predictions(models, table, id_column=id_column, probabilities=proba, threshold=threshold)
     if len(models) > 1:
         said = f"the server has no model: the mean of the probabilities of {len(models)} parties' models"

@@ -169,7 +169,5 @@ def forget(
     if as_json:
         print_json({"deleted": [str(path) for path in deleted]})
         return
-    for path in deleted:
-        typer.echo(f"deleted {path}")
-    if not deleted:
-        typer.echo("Nothing to delete: this run keeps no state here. Its record and the ledgers stay.")
+    none = "Nothing to delete: this run keeps no state here. Its record and the ledgers stay."
+    typer.echo("\n".join(f"deleted {path}" for path in deleted) or none)

@@ -77,7 +77,7 @@ def run(
     elif not wait:
         typer.echo(f"Follow it with: flwr log {made.run_id} {superlink}".rstrip())
     if how and how != "finished:completed":
-        why = " ".join(details.split())[:600]
+        why = " ".join(details.removeprefix("ServerApp failed with exception: ").split())[:900]
         words = {"finished:stopped": "was stopped", "finished:failed": "failed"}.get(how, f"is {how.partition(':')[0]}")
         echo(f"error: the run {words}{'' if why in ('', 'N/A') else f': {why}'}", err=True)
         return 1

@@ -71,6 +71,7 @@ def simulate(
     fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     fedkd simulate --resume last
     """
+    from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
     from fedkd_flwr.simulation.starter import party_starter
 
@@ -78,7 +79,11 @@ def simulate(
     given = read_settings(settings or [], num_parties=parties, name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
-    starter = party_starter(given)  # it needs seconds to import what parties need; meanwhile this process does the same
+    if table := parse_run_config(given).table:  # mistakes are told before seconds of imports
+        from fedkd_flwr.data.formats import require_file
+
+        require_file(table)
+    starter = party_starter(given)  # it imports what parties need, and loads the rows, while this process does
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.simulation.parties import printed_to
     from fedkd_flwr.simulation.run import checked, in_processes
@@ -103,8 +108,7 @@ def simulate(
         _complain(record, lines[-1])
     if open_ and lines[-1]["report"]:
         open_page(Path(lines[-1]["report"]).as_uri())
-    codes = {"completed": 0, "stopped": INTERRUPTED}
-    return TERMINATED if interrupts.terminated else codes.get(record.status, 1)
+    return TERMINATED if interrupts.terminated else {"completed": 0, "stopped": INTERRUPTED}.get(record.status, 1)
 
 
 class Interrupts:

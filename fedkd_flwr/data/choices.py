@@ -21,12 +21,8 @@ PARTITIONERS: dict[str, tuple[str, ...]] = {
 }
 """Every way to deal rows, and the parameters of `partition` that may stand in its brackets."""
 
-TARGETS: dict[str, tuple[str, ...]] = {
-    "": (),
-    "classes": (),
-    "grades": ("order", "unit"),
-    "number": ("bins", "edges", "unit"),
-}
+TARGETS: dict[str, tuple[str, ...]] = {"": (), "classes": (), "grades": ("order", "unit")}
+TARGETS["number"] = ("bins", "edges", "unit")
 """What a label may be said to be, and the parameters that may stand in its brackets."""
 
 

@@ -63,13 +63,8 @@ _MONTHS = {
     )
     for name in names.split()
 }
-_WRITTEN = {
-    "iso": "%Y-%m-%d",
-    "day-first": "%d.%m.%Y",
-    "month-first": "%m/%d/%Y",
-    "named": "%d %B %Y",
-    "compact": "%Y%m%d",
-}
+_WRITTEN = {"iso": "%Y-%m-%d", "day-first": "%d.%m.%Y", "month-first": "%m/%d/%Y", "named": "%d %B %Y"}
+_WRITTEN["compact"] = "%Y%m%d"
 _EPOCH = date(1970, 1, 1).toordinal()
 _DURATION = re.compile(
     r"(?P<sign>-)?(?:(?P<days>\d+) ?(?:d|days?|Tage?)[, ] ?)?(?P<plus>\+)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"

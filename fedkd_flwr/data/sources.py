@@ -20,7 +20,7 @@ from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, infer_schema
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.rules import label_numbers
 from fedkd_flwr.data.schema import Column, Schema, labels_of
-from fedkd_flwr.data.tables import party_files, read_table, read_tables, truth
+from fedkd_flwr.data.tables import named_alike, party_files, read_table, read_tables, truth
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.target import Target
 from fedkd_flwr.seeds import derive_seed
@@ -152,6 +152,8 @@ def read_user_table(
     if label not in frame.columns:
         way_out = f"Its columns are {short_list(list(frame.columns))}."
         raise DataError(explain("label", f"be a column of {name}", label, way_out))
+    lacks = frame.attrs.get("lacks", {})
+    said += named_alike(lacks, 0 if parties is None else len(set(parties)))
     looked, labelled, own_rules = None, np.ones(len(frame), dtype=bool), rules.of_column(label, frame.columns)
     if schema is None:
         looked = look_at_table(
@@ -162,7 +164,6 @@ def read_user_table(
     found: Schema | Look = schema or looked  # type: ignore[assignment]  # one of the two is there
     if len(found.classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(found.classes)}"))
-    lacks = frame.attrs.get("lacks", {})
     frame = frame if labelled.all() else frame[labelled].reset_index(drop=True)
     values, target = frame.pop(label), found.target
     numbers = label_numbers(values, label, own_rules) if target is not None and target.is_number else None
@@ -202,9 +203,8 @@ def _parties_of(frame: pd.DataFrame, column: str, label: str, name: str) -> NDAr
     if not 2 <= len(names := sorted_texts(parties)) <= len(parties) / 2:
         way_out = "Name a column that holds one name for each party, such as its hospital."
         seen = f"{counted(len(names), 'different value')} in {counted(len(parties), 'row')}: {short_list(names, 5)}"
-        raise DataError(
-            explain(f"partition-column {column!r}", "name two parties or more, of many rows", seen, way_out)
-        )
+        rule = "name two parties or more, of many rows"
+        raise DataError(explain(f"partition-column {column!r}", rule, seen, way_out))
     return parties
 
 

@@ -10,9 +10,10 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedkd_flwr.checks import nearest
 from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table
@@ -31,7 +33,7 @@ from fedkd_flwr.errors import Code, DataError, FedkdError, explain
 from fedkd_flwr.labels.voting import ABSTAIN
 
 __all__ = ["UsableRows", "given_table", "giving", "lacking", "load_party_table", "load_public", "load_usable_rows"]
-__all__ += ["party_files", "read_table", "read_tables", "readable_rows", "truth"]
+__all__ += ["named_alike", "party_files", "read_table", "read_tables", "readable_rows", "truth"]
 
 _KINDS = dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".dat", ".tab", ".test"), "csv")
 _KINDS |= {".parquet": "parquet", ".npz": "npz", ".xlsx": "excel"}
@@ -61,17 +63,15 @@ def read_table(
     wanted: tuple[str, ...] = ()
     if schema is not None:
         label, header, encoding, wanted = schema.label, schema.header, schema.encoding, schema.column_names
-    kind = _kind(path)
+    kind, said = _kind(path), [] if notes is None else notes
     try:
         if kind == "csv":
             named = (*wanted, label) if schema is not None else ()
-            said = [] if notes is None else notes
             table = csv_table(
                 formats.content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
             )
         elif kind == "excel":
-            table = formats.read_excel(path, notes=[] if notes is None else notes)
-            table = table.rename(columns=lambda name: column_name(str(name)))
+            table = formats.read_excel(path, notes=said).rename(columns=lambda name: column_name(str(name)))
         elif kind == "parquet":
             table = formats.read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
         else:
@@ -101,8 +101,7 @@ def party_files(tables: str) -> dict[str, Path]:
         paths = sorted(path for path in paths[0].iterdir() if _suffix(path) in _KINDS and path.is_file())
     names = [column_name(path.name.split(".")[0] or path.name) for path in paths]
     if len(paths) < 2:
-        way_out = "Name them with commas, or their folder. For one file with a column of parties: table=... "
-        way_out += "partition-column=..."
+        way_out = "Name them with commas, or their folder. A column of parties: table=... partition-column=..."
         raise DataError(explain("tables", "be two files or more, one for each party", tables, way_out))
     require_distinct("the files of tables", names)
     return dict(zip(names, paths, strict=True))
@@ -124,18 +123,15 @@ def read_tables(
         read[name] = table = read_table(path, schema, notes=said, **how)
         notes += [f"{path.name}: {text}" for text in said]
         if label not in table.columns:
-            raise DataError(
-                explain("label", f"be a column of {path}", label, f"Its columns are {short_list(list(table.columns))}.")
-            )
+            way_out = f"Its columns are {short_list(list(table.columns))}."
+            raise DataError(explain("label", f"be a column of {path}", label, way_out))
     lacks = lacking(read)
     notes += [f"{files[name].name} has no column {short_list(columns)}" for name, columns in lacks.items()]
     if len(shapes := {table.attrs.get("shape") for table in read.values()}) > 1:
         raise DataError(explain("images of all files", "have one shape", short_list(sorted(map(str, shapes)))))
     first = next(iter(read.values()))
     # as objects: pandas would else turn the whole numbers of a column that another file lacks into floats
-    parts = [first] if len(read) == 1 else [table.astype(object) for table in read.values()]
-    if first.attrs.get("shape"):
-        parts = list(read.values())
+    parts = [table if first.attrs.get("shape") else table.astype(object) for table in read.values()]
     whole = pd.concat(parts, ignore_index=True)
     whole.attrs = {**first.attrs, "lacks": lacks}
     owners = np.array([name for name, table in read.items() for _ in range(len(table))], dtype=object)
@@ -151,6 +147,18 @@ def lacking(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
     every = dict.fromkeys(name for table in tables.values() for name in table.columns)
     found = {party: [name for name in every if name not in table.columns] for party, table in tables.items()}
     return {party: names for party, names in found.items() if names}
+
+
+def named_alike(lacks: Mapping[str, Collection[str]], num_parties: int) -> list[str]:
+    """Ask of two columns with names alike, of which no party has both, whether they are one; ``lacks`` as of `lacking`.
+
+    >>> named_alike({"north": ["Age", "bmi"], "south": ["age"]}, 2)
+    ["Is 'Age' what others call 'age'? Then give it one name everywhere."]
+    """
+    names = sorted({name for lacked in lacks.values() for name in lacked}) if len(lacks) == num_parties else []
+    pairs = [two for two in combinations(names, 2) if not any(set(two).isdisjoint(one) for one in lacks.values())]
+    alike = [pair for pair in pairs if nearest(pair[0].lower(), [pair[1].lower()])]
+    return ["Is {!r} what others call {!r}? Then give it one name everywhere.".format(*pair) for pair in alike]
 
 
 def _kind(path: Path) -> str:

@@ -87,7 +87,11 @@ def choose_rule(
                 return RuleChoice("majority", f"{alike}: there labels are as good.")
             if num_classes == 2 and not bins and skew is not None and skew < MIN_SKEW and not _is_rare(class_counts):
                 alike = f"The parties hold the two classes in about the same shares ({100 * skew:.1f} points apart)"
-                return RuleChoice("density-ratio", f"{alike}: there labels count as much.", with_votes=True)
+                return RuleChoice(
+                    "density-ratio",
+                    f"{alike}, so a party's label of a row counts as much as its density ratio.",
+                    with_votes=True,
+                )
             return RuleChoice("density-ratio", f"{coverage:.0%} of the public rows look like private rows of a party.")
         why = (
             f"Only {100 * coverage:.0f} % of the public rows look like private rows of a party"

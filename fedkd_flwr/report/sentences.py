@@ -47,8 +47,8 @@ REASONS: dict[str, str] = {
     "not name, a model by import string, model parameters that runs may not name, or a setting, a model or an hour "
     "that a rule of the site excludes. Its operator can change the node "
     "config; the server cannot. The party's own log names the rule.",
-    Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "
-    "Choose a mechanism for the run, or let the party's operator remove require-privacy.",
+    Code.PRIVACY_REQUIRED: "This run adds no noise, which the party's require-privacy or budget demands. Give it "
+    "some, such as algorithm=fedkt fedkt.level=L2 noise=gaussian epsilon=1, or have its operator lift that demand.",
     Code.PUBLIC_SET_MISMATCH: "The party holds another public set, schema or preprocessing version than the "
     "server. Hand everybody the same public file and schema.toml.",
     Code.STATE_LOST: "The party's state of an earlier round is missing or older than the server expects. Keep its "

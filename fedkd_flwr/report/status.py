@@ -118,12 +118,13 @@ def main_figure(record: RunRecord) -> dict[str, Any] | None:
 def data_name(config: Mapping[str, Any]) -> str:
     """Return the name of a run's data set: a file without its folder, or the data set's name; "" if not known.
 
-    >>> data_name({"dataset": "table", "table": "/home/ann/clinic.csv"}), data_name({"dataset": "digits"})
-    ('clinic.csv', 'digits')
+    >>> data_name({"tables": "/home/ann/north.csv,/home/ann/south.csv"}), data_name({"dataset": "digits"})
+    ('north.csv, ...', 'digits')
     """
     if config.get("public-path"):
         return PurePath(str(config["public-path"])).name
-    return PurePath(str(config.get("table", ""))).name or str(config.get("dataset", ""))
+    one, *others = [str(config["table"])] if config.get("table") else str(config.get("tables") or "").split(",")
+    return PurePath(one).name + (", ..." if others else "") or str(config.get("dataset", ""))
 
 
 def run_line(record: RunRecord) -> dict[str, Any]:
@@ -152,19 +153,11 @@ def runs_text(lines: Sequence[Mapping[str, Any]], width: int = 0) -> str:
     """
     table = [("id", "name", "started (UTC)", "algorithm", "data", "parties", "rounds", "status", "result")]
     for line in lines:
-        table.append(
-            (
-                plain(line["run_id"]),
-                plain(line.get("name", ""), _NAME),
-                plain(line.get("started", "")).replace("T", " ")[:16],
-                plain(line.get("algorithm", ""), _NAME),
-                plain(line.get("data", ""), _NAME),
-                str(line.get("parties", "")),
-                str(line.get("rounds", "")),
-                plain(line["status"]),
-                _result(line),
-            )
-        )
+        name, algorithm, data = (plain(line.get(key, ""), _NAME) for key in ("name", "algorithm", "data"))
+        started = plain(line.get("started", "")).replace("T", " ")[:16]
+        counts = str(line.get("parties", "")), str(line.get("rounds", ""))
+        status, result = plain(line["status"]), _result(line)
+        table.append((plain(line["run_id"]), name, started, algorithm, data, *counts, status, result))
     kept = [i for i, title in enumerate(table[0]) if title != "name" or any(row[i] for row in table[1:])]
     shown = columns([[row[i] for i in kept] for row in table])
     for i in (6, 5, 4, 3, 2):

@@ -116,15 +116,20 @@ def _parties(record: RunRecord) -> list[str]:
     if rows == "common" and figure != "r2" and any("own" in {**p.federated, **p.solo} for p in record.parties):
         more = [("own", figure, "own")]
     name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
-    body = [[name, "model", "alone", "with fed.", "gain"]]
+    body = [[name, "model", "rows", "alone", "with fed.", "gain"]]
     body[0] += [f"{short} {kind}" for *_, short in more for kind in ("alone", "with")]
     for prefix, party in chosen:
         both = (party.solo, party.federated)
         alone, after = (results.known(one, rows, figure) for one in both)
         gain = "–" if alone is None or after is None else f"{after - alone:+.3f}"
-        body.append([plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after), gain])
+        body.append([plain(prefix + party.name, 26), plain(party.model, 22), f"{sum(party.class_counts):,}"])
+        body[-1] += [share(alone), share(after), gain]
         body[-1] += [results.written(results.known(one, on, which), which) for on, which, _ in more for one in both]
-    return columns(body, left=2)
+    lines = columns(body, left=2)
+    counted = all(party.class_counts for party in record.parties)  # in a simulation alone
+    return (
+        lines if counted and max(map(len, lines)) <= WIDTH else columns([[*row[:2], *row[3:]] for row in body], left=2)
+    )
 
 
 def footer(record: RunRecord) -> Iterator[str]:

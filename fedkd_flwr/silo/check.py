@@ -81,10 +81,8 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the findings as plain values, with the exit code."""
-    return {
-        "exit_code": exit_code(findings),
-        "findings": [asdict(one) | {"level": one.level.name.lower()} for one in findings],
-    }
+    told = [asdict(one) | {"level": one.level.name.lower()} for one in findings]
+    return {"exit_code": exit_code(findings), "findings": told}
 
 
 _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9

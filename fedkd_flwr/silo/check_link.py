@@ -77,10 +77,8 @@ def check_link(link: Link) -> Iterator[Finding]:
     try:
         with contextlib.closing(_connection(host, port, context)) as connection:
             connection.connect()
-            if proxy:
-                yield warning("address", f"{link.address} was reached directly here", f"Check the proxy{through}.")
-            else:
-                yield ready("address", f"{link.address} answers")
+            direct = warning("address", f"{link.address} was reached directly here", f"Check the proxy{through}.")
+            yield direct if proxy else ready("address", f"{link.address} answers")
             yield certificate if context is None else _lasting(connection.sock)
             connection.request("GET", "/")
             said = connection.getresponse().getheader("Date") or ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.output import output_root
@@ -19,6 +20,7 @@ from fedkd_flwr.app.submit import FlowerError, flower
 from fedkd_flwr.clients.base import PartyClient, try_model
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
+from fedkd_flwr.data.datasets import row_hashes
 from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.schema import Column
@@ -136,6 +138,7 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
         level = Level.FAULT if len(party.y) < FEWEST_ROWS and party.fault is None else Level.WARNING
         way_out = f"Export more rows, of other classes too: {FEWEST_ROWS} at the least, some hundreds to be of use."
     yield Finding(level, "rows", what, way_out, private=True)
+    yield from _copies(row_hashes(party.X), row_hashes(public.X))
     if min(len(party.X), public.num_rows) >= FEWEST_ROWS and public.num_features and party.X.dtype.kind in "fiu":
         columns = []
         if public.schema.shape is None:
@@ -144,6 +147,16 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
             for column in public.schema.columns:
                 yield from _cells(column, list(column_texts(own[column.name], column.reading.missing)))
         yield _shift(party, public, [f"{name!r} {apart:.2f}" for name, apart in columns[:3] if apart > 0.2])
+
+
+def _copies(own: NDArray[Any], shared: NDArray[Any]) -> Iterator[Finding]:
+    """Yield whether public rows are private ones: many more of them equal one than rows of a kind equal by chance."""
+    copied = int(np.isin(shared, own).sum())
+    if copied > (1.5 - len(np.unique(own)) / max(len(own), 1)) * len(shared):
+        way_out = "Everybody reads them, and a model tells the true labels of rows that it learnt: agree on other rows."
+        yield warning(
+            "copies", f"{copied:,} of {len(shared):,} public rows are private rows too", way_out, private=True
+        )
 
 
 def _cells(column: Column, texts: Sequence[str | None]) -> Iterator[Finding]:
@@ -278,7 +291,5 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     online = sum(str(node.get("status")) == "online" for node in nodes)
     wanted = config.num_parties or config.min_parties
     what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
-    if online < wanted:
-        yield warning("nodes", what, "Ask the missing silos to start their nodes.")
-    else:
-        yield ready("nodes", what)
+    few = warning("nodes", what, "Ask the missing silos to start their nodes.")
+    yield few if online < wanted else ready("nodes", what)

@@ -1,4 +1,4 @@
-"""What the process that parties are forked from has in hand before it forks the first; nobody else imports it."""
+"""What the process that parties are forked from has in hand before it forks the first; elsewhere this does nothing."""
 
 import atexit
 import gc
@@ -9,18 +9,16 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the command too, which asks first
-gc.disable()  # nothing here is garbage
-atexit.register(os._exit, 0)  # who reads the command's output waits until this process has ended, too
+from fedkd_flwr.simulation.starter import SETTINGS
 
-from fedkd_flwr.app.models import model_factory  # noqa: E402
-from fedkd_flwr.simulation.parties import printed_to  # noqa: E402
-from fedkd_flwr.simulation.rows import counted, simulated_pool  # noqa: E402
-from fedkd_flwr.simulation.starter import SETTINGS  # noqa: E402
 
-for module in ("fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"):
-    import_module(module)
-if settings := os.environ.pop(SETTINGS, ""):
+def _load(settings: str) -> None:
+    from fedkd_flwr.app.models import model_factory
+    from fedkd_flwr.simulation.parties import printed_to
+    from fedkd_flwr.simulation.rows import counted, simulated_pool
+
+    for module in ("fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"):
+        import_module(module)
     with suppress(Exception), printed_to(os.devnull):  # the command meets the same, and says it
         config = counted(json.loads(settings))
         public = simulated_pool(config).public
@@ -29,4 +27,11 @@ if settings := os.environ.pop(SETTINGS, ""):
                 model_factory(spec, public)(seed=0)
         if "torch" in sys.modules:
             import_module("torch._dynamo")  # which training imports
-gc.enable()
+
+
+if (settings := os.environ.pop(SETTINGS, None)) is not None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the command too, which asks first
+    atexit.register(os._exit, 0)  # who reads the command's output waits until this process has ended, too
+    gc.disable()  # nothing here is garbage
+    _load(settings)
+    gc.enable()

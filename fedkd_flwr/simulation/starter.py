@@ -29,7 +29,7 @@ def party_starter(values: Mapping[str, Any] | None = None) -> BaseContext:
     """
     forks = "forkserver" in get_all_start_methods()  # not on Windows
     new = {name: "1" for name in (*_THREADS, *["PYTHONSAFEPATH"] * forks) if name not in os.environ}
-    new |= {SETTINGS: json.dumps(values)} if values is not None and forks else {}
+    new |= {SETTINGS: json.dumps(values)} if forks else {}
     os.environ.update(new)
     if not forks:
         return get_context("spawn")

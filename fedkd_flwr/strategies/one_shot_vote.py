@@ -32,7 +32,7 @@ from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, QuietVotes
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.stores.party_state import NO_LEDGER, NoLedger, StoredReply
 from fedkd_flwr.strategies.exchange import checked_test
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
@@ -62,7 +62,7 @@ class OneShotVote(LabelExchange):
         *,
         final_model: Callable[..., Classifier],
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
-        ledger: LedgerStore | None = None,
+        ledger: LedgerStore | NoLedger = NO_LEDGER,
         budget: Budget | None = None,
         noise_rng: np.random.Generator | None = None,
         **keywords: Any,
@@ -71,10 +71,10 @@ class OneShotVote(LabelExchange):
         self.final_model = final_model
         self.test = checked_test(test, self.public)
         self.ledger, self.budget, self.noise_rng = ledger, budget or Budget(), noise_rng
-        if ledger is not None and not self.record.run_id:
+        if ledger.keeps and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=..., algorithm=...): a ledger tells runs apart by it."
             raise ConfigError(explain("record", "name its run where a ledger is given", self.record.run_id, way_out))
-        if ledger is None and self.config.privacy == "server" and self.checkpoints.kept:
+        if not ledger.keeps and self.config.privacy == "server" and self.checkpoints.kept:
             way_out = "Give ledger=LedgerStore(...): a run that goes on must let the same noisy votes out again."
             raise ConfigError(explain("ledger", "be given where a noisy run is kept or continued", None, way_out))
         self.model: Classifier | None = None
@@ -93,7 +93,7 @@ class OneShotVote(LabelExchange):
         self._require_final_model()
         lineage, ledger = self.checkpoints.lineage, self.ledger
         gone_out = lineage is not None and lineage.released
-        if gone_out and ledger is not None and ledger.answered(self.charged_run, 1) is None:
+        if gone_out and isinstance(ledger, LedgerStore) and ledger.answered(self.charged_run, 1) is None:
             way_out = "Restore the server's ledger that the lost run wrote, or start a new run, which is charged."
             rule = f"hold the noisy votes of run {self.charged_run}, which had begun to go out"
             raise DataError(explain(f"ledger {ledger.path}", rule, "no such entry", way_out), code=Code.LEDGER_LOST)
@@ -123,9 +123,8 @@ class OneShotVote(LabelExchange):
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the noisy votes."""
-        if self.ledger is None or not self.noise.adds_noise:
-            return
-        if self.ledger.answered(self.charged_run, server_round) is None:  # else the run it continues has paid
+        # else the run that this one continues has paid
+        if self.noise.adds_noise and self.ledger.answered(self.charged_run, server_round) is None:
             self.ledger.ask(self.noise.events(), self.budget)
 
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
@@ -194,21 +193,20 @@ class OneShotVote(LabelExchange):
         answers = aggregate(
             votes, config=self.config, rng=self.rng("ties", 1), queries=self.queries, noise_rng=self.noise_rng
         )
-        if self.ledger is not None:
-            arrays = {"labels": answers.labels} | ({} if answers.counts is None else {"counts": answers.counts})
-            stored = self.ledger.charge(
-                run_id=self.charged_run,
-                server_round=server_round,
-                algorithm=self.card.name,
-                mechanism=self.noise.words,
-                unit="party",
-                adversary="everyone who sees the result",
-                neighbouring_relation="replace one party",
-                events=self.noise.events(),
-                reply=StoredReply(arrays=arrays, metrics={}),
-                budget=self.budget,
-            )
-            answers = NoisyAnswers(labels=stored.arrays["labels"], counts=stored.arrays.get("counts"))
+        arrays = {"labels": answers.labels} | ({} if answers.counts is None else {"counts": answers.counts})
+        stored = self.ledger.charge(
+            run_id=self.charged_run,
+            server_round=server_round,
+            algorithm=self.card.name,
+            mechanism=self.noise.words,
+            unit="party",
+            adversary="everyone who sees the result",
+            neighbouring_relation="replace one party",
+            events=self.noise.events(),
+            reply=StoredReply(arrays=arrays, metrics={}),
+            budget=self.budget,
+        )
+        answers = NoisyAnswers(labels=stored.arrays["labels"], counts=stored.arrays.get("counts"))
         this.kept_share = kept(votes[self.queries], answers)
         return answers, Consensus(answers.labels)
 
@@ -247,13 +245,6 @@ class OneShotVote(LabelExchange):
         """Return the claims of noise at the server: for each party, against everyone who sees what comes out."""
         if not (self.roster.times_asked and (plan := self.noise).adds_noise):
             return []
-        labels_only = plan.release == "labels" and self.votes is not None
-        return list(
-            noisy_max_at_server(
-                plan,
-                delta=self.config.delta,
-                num_parties=len(self.roster.times_asked),
-                counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
-                seeded=self.noise_rng is not None,
-            )
-        )
+        votes = None if self.votes is None or plan.release != "labels" else self.votes[self.queries]
+        parties, seeded = len(self.roster.times_asked), self.noise_rng is not None
+        return [*noisy_max_at_server(plan, delta=self.config.delta, num_parties=parties, counts=votes, seeded=seeded)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import INFO, WARN
 from typing import Any
 
@@ -19,6 +19,9 @@ from flwr.serverapp import Grid
 
 from fedkd_flwr.errors import SETTLED, Code, TooFewPartiesError, explain
 from fedkd_flwr.wire.records import Scalar, open_reply
+
+_LASTING = {Code.BUDGET_EXCEEDED, Code.NOT_ALLOWED, Code.PRIVACY_REQUIRED, Code.PUBLIC_SET_MISMATCH, Code.SUBSET_FIXED}
+"""Refusals of this very run: a node that is asked again says the same."""
 
 
 def wait_for_nodes(
@@ -37,7 +40,8 @@ def wait_for_nodes(
     seconds. So long a quiet is waited for too where ``wanted`` have registered and not all are ready. Nodes that are
     not ready are not returned; one that has not answered is, in the end: its rows may take long to read.
 
-    Raises `TooFewPartiesError` after ``deadline_s`` seconds; the message names each node that is not ready, and why.
+    Raises `TooFewPartiesError` after ``deadline_s`` seconds, or once so many refuse by their rules that too few are
+    left; the message names each node that is not ready, and why.
     """
     start = changed = said = time.monotonic()
     before: object = None
@@ -52,25 +56,28 @@ def wait_for_nodes(
         if wanted and len(ready) >= wanted:
             return usable
         quiet = changed + settle_s - now  # seconds for which nothing must change any more
-        enough = len(registered) >= (wanted or minimum) and len(usable) >= max(minimum, 1)
-        late = now - start >= deadline_s
+        here, fewest, late = len(registered) >= (wanted or minimum), max(minimum, 1), now - start >= deadline_s
+        enough = here and len(usable) >= fewest
         settled = quiet <= 0 and (readiness is not None or not wanted)
         if enough and (settled or (late and readiness is not None)):
             return usable
-        if late:
+        refused = sum(code in _LASTING for code in unready.values())
+        all_came = wanted > 0 and len(ready) + len(unready) == len(registered)  # and have answered
+        lost = here and len(registered) - refused < fewest and (all_came or quiet <= 0)
+        if late or lost:
             way_out = (
                 "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "
                 "raise node-deadline-s. A node that runs and is not counted cannot connect, or is refused for its key, "
                 "its clock or its certificate, or is not ready: its own log and `fedkd doctor` there say which."
             )
+            what = "number of nodes"
             seen: object = len(registered)
             if readiness is not None and unready:
                 names = (f"{readiness.names.get(node) or f'node {node}'}: {unready[node]}" for node in sorted(unready))
-                seen = f"{seen}, of which {len(unready)} are not ready ({', '.join(names)})"
-                if len(registered) >= (wanted or minimum):
-                    way_out = "Ask their owners: each node's own log and `fedkd doctor` there say what it lacks."
-            rule = f"reach {wanted or minimum} within {deadline_s:g} s"
-            raise TooFewPartiesError(explain("number of nodes", rule, seen, way_out))
+                what, seen = f"{what} that are ready", f"{len(usable)} of {seen} ({', '.join(names)})"
+                way_out = " ".join(map(readiness.why, sorted(set(unready.values())))) if here else way_out
+            rule = f"reach {fewest if here else wanted or minimum}" + ("" if lost else f" within {deadline_s:g} s")
+            raise TooFewPartiesError(explain(what, rule, seen, way_out))
         if now - said >= 10.0:
             said = now
             words = "waiting for nodes: %d registered, %d of them ready, %s wanted"
@@ -88,11 +95,13 @@ class Readiness:
     asked sets the noise of a mean and draws the groups, and everybody sees whether there is a result.
 
     ``names``, ``codes``: what the nodes that have answered call themselves, and why they are not ready, which is asked
-    again after ``again_s`` seconds.
+    again after ``again_s`` seconds. ``why(code)`` is the sentence on a code.
     """
 
-    def __init__(self, grid: Grid, settings: Mapping[str, Scalar], *, again_s: float = 15.0) -> None:
-        self.grid, self.settings, self.again_s = WatchedGrid(grid), settings, again_s
+    again_s = 15.0
+
+    def __init__(self, grid: Grid, settings: Mapping[str, Scalar], why: Callable[[str], str]) -> None:
+        self.grid, self.settings, self.why = WatchedGrid(grid), settings, why
         self.names: dict[int, str] = {}
         self.codes: dict[int, str] = {}
         self._ready: set[int] = set()

@@ -56,7 +56,8 @@ def test_a_delta_of_no_claim_is_refused():
         ),
         (
             {"epsilon": 2.0},
-            "^epsilon must be none without noise, got 2.0. It would be ignored: drop it, or choose a noi",
+            r"^epsilon must be none without noise, got 2.0. It would be ignored: drop it, or choose a noise: "
+            r"label-mechanism=auto \(for a whole party\), algorithm=fedkt fedkt.level=L2 noise=gaussian \(for a r",
         ),
         ({"noise_strength": 2.0}, "^paper.noise-strength must be auto without noise, got 2.0. It would be"),
     ],

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 import fedkd_flwr as fk
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.record.notes import Note, NoteCode
+from fedkd_flwr.record.run_record import ColumnRecord
 from fedkd_flwr.report.sentences import note_sentence
 
 CLASSES = ["ill", "well"]
@@ -45,9 +46,21 @@ def test_the_tables_hold_the_record_s_figures_under_names_of_parties_and_classes
     server = done.models.query("whose == 'server' and rows == 'common'")
     assert server.accuracy.item() == done.record.server_accuracy
     assert done.claims.empty
+    assert "model_bytes" not in done.parties
     again = pickle.loads(pickle.dumps(done))
     assert again.predict(_rows()).equals(done.predict(_rows()))
     assert repr(again) == repr(done)
+
+
+def test_a_model_is_saved_and_found_again_by_its_run(done, tmp_path):
+    folder, party = done.record.config["output-dir"], done.record.parties[0].name
+    kept = fk.load(done.save(tmp_path / "mine.fedkd", party))
+    assert kept.predict(_rows()).tolist() == done.predict(_rows(), party=party).tolist()
+    assert fk.load("last", party, output_dir=folder).predict(_rows()).tolist() == kept.predict(_rows()).tolist()
+    answers = fk.load(done.record.run_id, output_dir=folder).predict(_rows())
+    assert answers.tolist() == done.predict(_rows()).tolist()
+    with pytest.raises(DataError, match="name a model that fedkt left"):
+        done.save(tmp_path / "mine.fedkd", "east")
 
 
 def test_the_html_has_the_figures_the_parties_and_two_pictures_and_escapes_names(done, tmp_path):
@@ -65,6 +78,9 @@ def test_notes_are_those_of_the_table_and_the_text_tells_of_them(done):
     record = dataclasses.replace(done.record, notes=[Note(NoteCode.WEIGHTS_LEFT, {})])
     told = dataclasses.replace(done, record=record)
     assert told.notes[-1] == note_sentence(record.notes[0])
+    record.columns = [ColumnRecord(name="", read_as="file", note="a.csv has no column age")]
+    assert told.notes[0] == "a.csv has no column age"
+    record.columns = []
     assert f"notes  {len(told.notes)}: see .notes" in repr(told)
 
 
@@ -84,3 +100,5 @@ def test_without_a_server_s_model_the_parties_probabilities_are_averaged(tmp_pat
     assert without_server_model.predict(rows).tolist() == [CLASSES[i] for i in mean.to_numpy().argmax(axis=1)]
     with pytest.raises(DataError, match="Without party= all parties' models answer together"):
         without_server_model.model()
+    with pytest.raises(DataError, match=r"must have left one model, got 2, of parties\. Give party=NAME"):
+        fk.load("last", output_dir=tmp_path)

@@ -1,6 +1,9 @@
 """What the ClientApp does around a visit."""
 
 import faulthandler
+import os
+import subprocess
+import sys
 
 import pytest
 from federation import party, rows
@@ -67,3 +70,15 @@ def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
     monkeypatch.setattr(client_app.time, "sleep", waits.append)
     client_app.hold_back({"reply-every-s": 10}, 100.0)
     assert waits == [pytest.approx(slept)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no pseudo-terminals")
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_log_has_colours_in_a_terminal_alone(terminal):
+    reads, writes = os.openpty() if terminal else os.pipe()
+    called = "from fedkd_flwr.app.client_app import logger; logger.warning('seven of ten')"
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    subprocess.run([sys.executable, "-c", called], stderr=writes, env=env, check=True)
+    said = os.read(reads, 10_000)
+    os.close(reads), os.close(writes)
+    assert (b"seven of ten" in said, b"\x1b[" in said) == (True, terminal)

@@ -46,10 +46,11 @@ def test_quiet_shows_no_progress_of_a_run_that_is_waited_for_and_verbose_all_of_
 @pytest.mark.parametrize(("how", "code"), [("finished:completed", 0), ("finished:failed", 1)])
 def test_a_submitted_run_that_is_waited_for_has_its_exit_code(waited, how, code):
     lines = [f"INFO :      {ROUND}", "INFO :      record: /srv/record.json"]
-    done = waited(lines, how, "too few parties", "public-path=/srv/p.csv", "--superlink", "ops")
+    details = "ServerApp failed with exception: too few parties"  # so Flower begins what it says
+    done = waited(lines, how, details, "public-path=/srv/p.csv", "--superlink", "ops")
     assert done.code == code
     assert done.out.splitlines() == ["run     7", "bundle  ab  a 1", "record: /srv/record.json"]
-    assert ("too few parties" in done.err) is (code == 1)
+    assert ("error: the run failed: too few parties\n" in done.err) is (code == 1)
 
 
 def test_a_run_at_no_superlink_of_silos_is_refused_before_flower_simulates_one(fedkd, monkeypatch, tmp_path):

@@ -3,6 +3,8 @@
 import io
 import json
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +57,14 @@ def test_a_run_that_completes_prints_its_table_and_where_its_files_are(simulated
     assert done.err.splitlines() == ["loading the data", "round 1 of 3: 0 of 2 parties have answered"]
     (config,) = simulated.ran
     assert (config.model, config.num_parties, config.name) == ("knn", 3, "x")
+
+
+@pytest.mark.parametrize(("word", "told"), [("lable=outcome", "Did you mean "), ("table=nope.csv", "file must exist")])
+def test_a_mistake_is_told_before_anything_is_imported_that_takes_seconds(word, told):
+    called = f"from fedkd_flwr.cli.main import main; import sys; code = main(['simulate', 'label=x', {word!r}]); "
+    called += "sys.exit(code if {'flwr', 'ray', 'sklearn', 'torch'}.isdisjoint(sys.modules) else 'imported')"
+    done = subprocess.run([sys.executable, "-c", called], capture_output=True, text=True, check=False)
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
 
 
 def test_several_seeds_end_with_their_means_what_some_warn_of_and_the_next_command(simulated, monkeypatch):

@@ -101,3 +101,11 @@ def test_a_row_without_a_label_leaves_the_others_with_their_party(tmp_path):
     source = read_user_table(str(tmp_path / "t.csv"), "y", partition_column="ward")
     assert (source.parties.tolist(), source.rows_left_out) == (["a", "b"] * 4, 4)
     assert "left out: it says whose row it is" in [note.read_as for note in source.looked.notes]
+
+
+def test_a_column_that_one_party_names_otherwise_is_asked_about(tmp_path):
+    for party, age in (("north", "age"), ("south", "Age"), ("west", "age")):
+        rows = pd.DataFrame({age: range(20, 60), "y": ["no", "yes"] * 20})
+        rows.to_csv(tmp_path / f"{party}.csv", index=False)
+    notes = [one.note for one in read_user_table(tables=str(tmp_path), label="y").looked.notes if not one.name]
+    assert notes[-1] == "Is 'Age' what others call 'age'? Then give it one name everywhere."

@@ -138,3 +138,20 @@ def test_equal_tables_have_equal_names_and_others_have_others_and_columns_must()
     twice = tables.giving(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     with pytest.raises(DataError, match="columns of the table must have distinct names"), twice:
         pass
+
+
+@pytest.mark.parametrize(
+    ("lacks", "num_parties", "asked"),
+    [
+        ({"a": ["Age"], "b": ["age"]}, 2, ["'Age' what others call 'age'"]),
+        ({"a": ["Age"], "b": ["age"]}, 3, []),  # the third has both
+        ({"a": ["Age"], "b": ["age"], "c": ["bmi"]}, 3, []),
+        ({"a": ["Age"], "b": ["dose"]}, 2, []),
+        ({"a": ["SMOKER"], "b": ["smoking", "x"], "c": ["SMOKER", "smoking"]}, 3, ["'SMOKER' what others call 's"]),
+        ({}, 0, []),
+    ],
+)
+def test_two_columns_are_asked_about_where_nobody_has_both_and_their_names_are_alike(lacks, num_parties, asked):
+    said = tables.named_alike(lacks, num_parties)
+    assert len(said) == len(asked)
+    assert all(words in sentence for words, sentence in zip(asked, said, strict=True))

@@ -75,7 +75,7 @@ def test_two_classes_held_alike_take_ratios_and_labels_half_and_half_unless_rati
     assert (both.labels == truth).all()
     assert ratios.labels[0] == ABSTAIN
     np.testing.assert_allclose(both.probs, (ratios.probs + np.eye(2)[truth]) / 2)
-    assert both.reason.endswith("(0.0 points apart): there labels count as much.")
+    assert both.reason.endswith("(0.0 points apart), so a party's label of a row counts as much as its density ratio.")
     silent = np.where(np.arange(ROWS) == 1, ABSTAIN, labels).astype(np.int16)  # FedKT's students disagree on a row
     assert np.array_equal(chosen(alike, labels=silent).probs[1], ratios.probs[1])
     silent[0, 0] = ABSTAIN

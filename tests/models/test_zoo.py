@@ -104,6 +104,14 @@ def test_what_makes_no_model_is_refused_before_any_training(name, settings, mess
         make_model(name, **{"num_classes": 2, "num_features": 2, "seed": 0, **settings})
 
 
+def test_no_row_speaks_alone_in_the_tree_of_the_default_mixture():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(2, size=300)  # without any sign
+    tree = make_model(DEFAULT_MIX[-1], num_classes=2, num_features=3, seed=0, of_run=True)
+    for fitted in (tree.fit(X, y), tree.fit_soft(X, np.eye(2)[y])):
+        assert np.unique(fitted.estimator.apply(X), return_counts=True)[1].min() >= 5
+
+
 def test_mixed_gives_neighbours_different_models_that_need_no_extra():
     assert [pick_model("mixed", i) for i in range(2 * len(DEFAULT_MIX))] == [*DEFAULT_MIX, *DEFAULT_MIX]
     assert len(set(DEFAULT_MIX)) == len(DEFAULT_MIX)

@@ -81,6 +81,27 @@ def test_few_parties_have_a_row_each_and_many_are_best_median_and_worst(make_rec
     assert text.split("─" * 100)[-2].count("party-") == 3  # the warning above names losers
 
 
+def test_rows_stand_beside_each_party_where_all_are_known_and_there_is_room(make_record):
+    record = make_record(2, 1)
+    assert "rows" not in _head(record)
+    for party, count in zip(record.parties, (1200, 34), strict=True):
+        party.class_counts = [count, 5]
+    assert _head(record)[:4] == ["party", "model", "rows", "alone"]
+    assert [line.split()[2] for line in summary_table(record).splitlines() if line.startswith("party-")] == [
+        "1,205",
+        "39",
+    ]
+    for party in record.parties:
+        party.name, party.model, party.solo["own"] = f"{party.name:x>40}", "x" * 40, party.solo["common"]
+    assert "rows" not in _head(record)
+    record.parties[0].class_counts = []
+    assert max(map(len, summary_table(record).splitlines())) <= 100
+
+
+def _head(record):
+    return next(line for line in summary_table(record).splitlines() if line.startswith("party ")).split()
+
+
 def test_a_claim_is_never_a_bare_epsilon(make_record, claims):
     record = make_record(3, 1)
     record.claims = claims

@@ -1,5 +1,6 @@
 """`fedkd doctor`: planted faults, each named with cause and way out, and the right exit code."""
 
+import re
 import sys
 
 import pandas as pd
@@ -138,6 +139,18 @@ def test_a_column_without_a_value_is_named_to_its_owner(silo):
     assert (found.level, found.private) == (Level.WARNING, True)
     assert found.what == "column 'job' holds no value in any row"
     assert found.way_out.endswith('lacks="job"')
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.3])
+def test_public_rows_that_are_private_rows_are_found_and_rows_that_are_equal_by_chance_are_not(silo, kept):
+    public = pd.read_csv(silo["public-path"])
+    _edit(silo, lambda rows: pd.concat([public.head(int(kept * len(public))).assign(income=">50K"), rows.tail(90)]))
+    found = [one for one in check_silo(silo) if one.subject == "copies"]
+    assert [(one.level, one.private) for one in found] == [(Level.WARNING, True)] * (kept == 1.0)
+    assert all(re.match(r"1\d\d of 150 public rows are private rows too$", one.what) for one in found)
+    public.assign(age=30, hours=40, job="cook").to_csv(silo["public-path"], index=False)
+    _edit(silo, lambda rows: rows.assign(age=30, hours=40, job="cook"))
+    assert "copies" not in [one.subject for one in check_silo(silo)]
 
 
 def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):

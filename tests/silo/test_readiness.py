@@ -1,5 +1,6 @@
 """Readiness before the first round, through the real ServerApp and ClientApp in one process."""
 
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from silo_files import node_of, people, write_public
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.server_app import app as server_app
+from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.record.run_record import RunRecord
 
 NAMES = ("south", "north", "west")  # south comes first, and is the one that is not ready
@@ -56,6 +58,17 @@ def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named_and_takes_p
     assert record.status == "completed"
     left_out = [[f"{r.party}: {r.code}" for r in one.rejected] for one in record.rounds]
     assert left_out == [["south: not ready: missing-file"], []]
+
+
+def test_a_run_that_all_refuse_by_their_rules_ends_long_before_its_deadline_and_says_why(tmp_path, silos):
+    nodes = {name: silos[name] | {"require-privacy": True} for name in ("south", "north")}
+    seen = r"got 0 of 2 \(.*: privacy-required, .*: privacy-required\)\. This run adds no noise, which the"
+    began = time.monotonic()
+    with pytest.raises(TooFewPartiesError, match=rf"^number of nodes that are ready must reach 2, {seen} party"):
+        _run(tmp_path, nodes, PLAIN | {"node-deadline-s": 120.0})
+    assert time.monotonic() - began < 60.0
+    record = RunRecord.load(tmp_path / "out" / "runs" / "1" / "record.json")
+    assert (record.status, record.rounds) == ("failed", [])
 
 
 def test_a_node_that_says_its_name_late_and_then_fails_is_named(tmp_path, silos, monkeypatch):

@@ -1,6 +1,8 @@
 """Parties are forked from a process that has the rows of their run; where it cannot have them, they load them."""
 
 import os
+import subprocess
+import sys
 from multiprocessing import forkserver
 
 import pytest
@@ -30,3 +32,8 @@ def test_a_party_has_its_runs_rows_unless_they_cannot_be_read(dataset, found):
     assert queue.get() == found
     process.join()
     forkserver._forkserver._stop()  # the next test's parties are of another run
+
+
+def test_in_any_other_process_it_changes_nothing():
+    code = "import signal, sys, fedkd_flwr.simulation.preload as p; sys.exit(3 + (p.settings is not None))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3

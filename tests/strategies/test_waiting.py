@@ -73,7 +73,7 @@ class _Says(Readiness):
     """A readiness whose nodes answer as a script says: node -> code of each look, None where there is no answer yet."""
 
     def __init__(self, **answers):
-        super().__init__(None, {}, again_s=0.0)
+        super().__init__(None, {}, "[{}]".format)
         self.answers = {int(node[1:]): list(said) for node, said in answers.items()}
 
     def ask(self, registered):
@@ -104,9 +104,33 @@ def test_nodes_that_are_ready_or_have_not_answered_are_returned(first, wanted, s
 def test_too_few_that_are_ready_end_the_wait_with_their_names():
     readiness = _Says(n1=["no-rows"], n2=["missing-file"], n3=[""])
     readiness.names = {1: "north"}
-    message = r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)\. Ask their owners: "
+    message = (
+        r"^number of nodes that are ready must reach 2 within 0\.05 s, got 1 of 3 "
+        r"\(north: no-rows, node 2: missing-file\)\. \[missing-file\] \[no-rows\]$"
+    )
     with pytest.raises(TooFewPartiesError, match=message):
         _wait([1, 2, 3], wanted=3, settle_s=0.02, deadline_s=0.05, readiness=readiness)
+
+
+@pytest.mark.parametrize(
+    ("answers", "wanted", "settle_s", "ends"),
+    [
+        ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 2, 60.0, True),
+        ({"n1": ["not-allowed"], "n2": [""]}, 2, 60.0, True),  # one is left, and two are needed
+        ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 0, 0.02, True),  # nobody else came meanwhile
+        ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 0, 60.0, False),
+        ({"n1": ["not-allowed"], "n2": ["budget-exceeded"]}, 3, 0.0, False),  # the third may come
+        ({"n1": ["not-allowed"], "n2": [None]}, 2, 60.0, False),  # who refuses too is named
+        ({"n1": ["not-allowed"], "n2": [None]}, 2, 0.02, True),
+        ({"n1": ["missing-file"], "n2": ["bundle-not-approved"]}, 2, 60.0, False),  # their owners may mend it meanwhile
+    ],
+)
+def test_refusals_that_leave_too_few_end_the_wait_before_its_deadline(answers, wanted, settle_s, ends):
+    rule = r"must reach \d, got . of 2 \(.*\[" if ends else r"must reach \d within 0\.4 s"
+    began = time.monotonic()
+    with pytest.raises(TooFewPartiesError, match=rule):
+        _wait([1, 2], wanted=wanted, settle_s=settle_s, deadline_s=0.4, readiness=_Says(**answers))
+    assert (time.monotonic() - began < 0.4) == ends
 
 
 @pytest.mark.parametrize(
@@ -119,7 +143,7 @@ def test_too_few_that_are_ready_end_the_wait_with_their_names():
     ],
 )
 def test_beside_noise_at_the_server_what_a_party_holds_does_not_decide_who_is_asked(privacy, code, ready):
-    readiness = Readiness(None, {"privacy": privacy})
+    readiness = Readiness(None, {"privacy": privacy}, str)
     content = RecordDict({"ready": ConfigRecord({"party": "north", "code": code})})
     readiness._take(1, Message(content, dst_node_id=1, message_type="query"))
     assert (1 in readiness._ready, readiness.codes.get(1)) == (ready, None if ready else code)
@@ -246,12 +270,12 @@ def test_a_question_that_the_superlink_does_not_take_ends_no_run(ids):
         def pull_messages(self, message_ids):
             pytest.fail("nobody was asked")
 
-    readiness = Readiness(Full(), {"privacy": "none"})
+    readiness = Readiness(Full(), {"privacy": "none"}, str)
     assert readiness.ask([1, 2]) == []
     assert readiness.ask([1, 2]) == []
 
 
 def test_an_answer_to_the_first_question_that_flower_cannot_read_stops_nobody_who_waits_for_the_others():
-    readiness = Readiness(_Unreadable(), {"privacy": "none"})
+    readiness = Readiness(_Unreadable(), {"privacy": "none"}, str)
     ready = [readiness.ask([1, 2, 3]) for _ in range(3)][-1]
     assert ready == [1, 2, 3]  # a node that knows no such question is asked in the round, where it is turned away

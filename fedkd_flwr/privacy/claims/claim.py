@@ -111,9 +111,11 @@ def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]
 def _composed(
     mechanism: Any, uses: int, words: str, *, delta: float, num_units: int | None, seeded: bool = False, **who: Any
 ) -> PrivacyClaim:
-    """Return the claim of so many uses of a mechanism, composed tightly; ``words`` follow the mechanism's own."""
+    """Return the claim of so many uses, composed tightly; at delta 0 if that is as small. ``words`` follow its own."""
+    spent = Accountant().compose(mechanism.dp_event(), uses)
+    epsilon, delta = min((spent.epsilon(at), at) for at in (0.0, delta))
     return PrivacyClaim(
-        epsilon=Accountant().compose(mechanism.dp_event(), uses).epsilon(delta),
+        epsilon=epsilon,
         delta=delta,
         publishable=True,
         basis=SEEDED if seeded else "proven",
@@ -126,12 +128,10 @@ def _composed(
 def _noisy_max(
     mechanism: Any, plan: NoisyVotes, times: int = 1, *, delta: float, num_units: int | None = None, **who: Any
 ) -> PrivacyClaim:
-    """Return the publishable claim of noisy max; at delta 0 if the plain sum of the queries' epsilons is as small."""
+    """Return the publishable claim of noisy max."""
     uses = plan.num_queries * times
-    spent = Accountant().compose(mechanism.dp_event(), uses)
-    at = 0.0 if spent.epsilon(0.0) <= spent.epsilon(delta) else delta
     words = f"; {uses:,} queries, {'noisy counts' if plan.release == 'counts' else 'labels'} released"
-    return _composed(mechanism, uses, words, delta=at, num_units=num_units, **who)
+    return _composed(mechanism, uses, words, delta=delta, num_units=num_units, **who)
 
 
 def noisy_max_at_server(

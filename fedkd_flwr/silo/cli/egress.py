@@ -48,10 +48,7 @@ def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = Fal
         print_json([{**one.facts, "table_file": f"{one.path}.csv"} for one in found])
         return
     for number, one in enumerate(found):
-        if number:
-            typer.echo("")
-        for line in answer_lines(one.facts, one.table, rows=rows):
-            typer.echo(line)
+        typer.echo("\n" * bool(number) + "\n".join(answer_lines(one.facts, one.table, rows=rows)))
         typer.echo(f"\nwaits      until {one.facts['until']}; the whole table: {one.path}.csv")
         seen = f"--digest {str(one.facts['output']['sha256'])[:16]}"
         where = f"--state-dir {shlex.quote(str(state_dir))}"
@@ -103,8 +100,7 @@ def _decide(run: str, state_dir: Path, **words: Any) -> None:
 
     held, decision = decide(run, state_dir.expanduser(), **words)
     about = "round {round} of run {run} ({party})".format(**held.facts)
-    typer.echo(f"{decision.verdict}: {about}, by {decision.by}")
-    typer.echo(f"digest   {decision.sha256}")
+    typer.echo(f"{decision.verdict}: {about}, by {decision.by}\ndigest   {decision.sha256}")
 
 
 def log(place: Place = str(OUTPUT), as_json: AsJson = False) -> None:

@@ -71,9 +71,7 @@ def run(
         for line in as_text(findings):
             echo(line)  # as fedkd doctor itself prints them
         if not may_start(findings):
-            text = (
-                "error: the node was not started: it could answer no run. Mend the faults; --no-check starts it anyway."
-            )
+            text = "error: the node was not started: it could answer no run. Mend that; --no-check starts it anyway."
             typer.echo(text, err=True)
             sys.exit(NOT_READY)
     sys.exit(run_node(values, link, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
@@ -113,14 +111,12 @@ def approve(
     elif folder is not None and file is None:
         new = build_bundle(folder)
     else:
-        seen = "both" if file else "neither"
-        raise ConfigError(explain("fedkd node approve", "be given either a bundle's file or --app", seen))
+        raise ConfigError(explain("fedkd node approve", "be given a file or --app", "both" if file else "neither"))
     approvals = Approvals(approved)
     if approvals.find(new.content):
         typer.echo(f"{new.sha256} is approved already.")
         return
-    for line in _description(new):
-        typer.echo(line)
+    typer.echo("\n".join(_description(new)))
     if not yes and not typer.confirm("Answer runs of this bundle from now on?"):
         typer.echo("Nothing was approved.")
         raise typer.Exit(1)

@@ -14,7 +14,7 @@ from fedkd_flwr.data.shift import Shift
 def files(tmp_path, monkeypatch):
     rows = pd.DataFrame({"age": range(60), "y": ["no", "yes"] * 30})
     rows.to_csv(tmp_path / "own.csv", index=False)
-    rows[["age"]].to_csv(tmp_path / "public.csv", index=False)
+    (rows[["age"]] + 0.5).to_csv(tmp_path / "public.csv", index=False)
     schema_of(column("age"), label="y").write(tmp_path / "schema.toml")
     monkeypatch.chdir(tmp_path)
     # which takes most of a look's time, and is tested by itself
