@@ -58,10 +58,10 @@ class DensityVote:
       less than half of those not contradicted are confirmed, or more than half of the rows would have no label, only
       the contradicted lose it, and nobody does where more than half of the rows would have no label because of these.
 
-    The class shares are those of the rows, of which no party counts for more than ten times the median weight; of two
-    classes, where too few are confirmed, for no more than the median; public rows' own shares are not estimated then
-    (docs/understand/density-ratios.md). Of more classes they never are: the ratios decide nearly alone, and liars could
-    move the estimate. Memory is 8 bytes for each ratio above 0 in the codes, because trust looks at all answers often.
+    The class shares are those of the rows, of which no party counts for more than ten times the median weight. When the
+    shares of the public rows are estimated is told in docs/understand/density-ratios.md: of more than two classes
+    never, for the ratios decide nearly alone, and liars could move the estimate. Memory is 8 bytes for each ratio above
+    0 in the codes, because trust looks at all answers often.
 
     With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie.
 
@@ -82,7 +82,7 @@ class DensityVote:
         self._familiar = np.zeros(num_public, dtype=np.bool_)  # rows about as dense among a party's as among the public
         self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
-        self._tells = True  # whether enough was confirmed then to believe counts, of two classes
+        self._tells = True  # whether enough was confirmed then to estimate class shares of two
 
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
@@ -187,12 +187,11 @@ class DensityVote:
         sums = np.zeros(num_public * num_classes)
         weights, trusts = self._weights(), self.trusts()
         class_weights, told = np.zeros(num_classes), np.zeros(num_classes)
-        most_told = _MOST_TOLD if self._tells else 1.0
         for weight, trust, answer in zip(weights, trusts, self._answers, strict=True):
             size = max(int(answer.class_counts.sum()), 1)
             sums[answer.places] += weight * trust * answer.values
             class_weights += weight * trust * answer.class_counts / size
-            told += min(size, most_told * float(np.median(weights))) * trust * answer.class_counts / size
+            told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
         ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
         return ratios, told / max(told.sum(), 1e-300)
 
