@@ -21,7 +21,7 @@ LIMITS = {
     "data": 4_893,
     "errors": 253,
     "files": 240,
-    "labels": 2_261,
+    "labels": 2_260,
     "metrics": 290,
     "models": 3_166,
     "onnx_graphs": 541,
