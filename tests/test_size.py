@@ -29,7 +29,7 @@ LIMITS = {
     "processes": 410,
     "record": 825,
     "registry": 67,
-    "report": 3_455,
+    "report": 3_463,
     "seeds": 30,
     "settings": 695,
     "silo": 3_284,
