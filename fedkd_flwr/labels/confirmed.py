@@ -1,8 +1,8 @@
 """How far other parties confirm what a party says, and what it then counts.
 
 A party that swaps classes, says one class almost everywhere, or says anything at random does not move together with the
-others, whatever the class shares are. Only those who know a class judge what is said of it, so that the one party that
-knows a disease is not silenced by those that never saw it; what it says, true or not, can then not be checked.
+others, whatever the class shares are. Only those who know a class judge what is said of it; what the one party says
+that knows a disease, true or not, can then not be checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "MOST_SAID", "Said", "at_odds", "can_tell", "confirmed"]
+__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "Said", "alone", "at_odds", "can_tell", "confirmed"]
 __all__ += ["confirmed_by_ratios", "contradicted", "trusts"]
 
 LEAST_VARIANCE = 0.1
@@ -22,16 +22,14 @@ LEAST_VARIANCE = 0.1
 LEAST_VOTERS = 3
 """Two parties that contradict each other accuse each other alike."""
 
-MOST_SAID = 3.0
-"""Times the public density: what one row of density ratios may count; of such a row a party is sure."""
-
+_MOST_SAID = 3.0  # times the public density: what a row may count in trust (not in the vote); a party is sure of it
 _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, for nobody can know better
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
 _LEAST_LEFT = 0.3  # of what the median party leaves of its judges' sure rows: who leaves less is contradicted
 _LEAST_SURE = 0.01  # of the rows: who is sure of fewer judges nobody by them
-_KNOWS = 0.1  # as a judge: a class that nobody else knows so far would be lost
+_KNOWS = 0.1  # as a judge: who knows a class so far is not alone with it beside another
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
 # Correlation above what chance gives; with .05 honest parties passed for liars where columns tell next to nothing
@@ -44,6 +42,10 @@ class Said(NamedTuple):
     places: NDArray[np.signedinteger[Any]]  # (num_said,): places in the flat (row, class) array, each once
     values: NDArray[np.floating]  # (num_said,): above 0
     judges: NDArray[np.float64]  # (num_classes,): how far the party can judge each class, 0 to 1
+
+    def capped(self) -> Said:
+        """Return the same with values of at most `_MOST_SAID`."""
+        return self._replace(values=np.minimum(self.values, _MOST_SAID))
 
 
 def confirmed(
@@ -145,15 +147,15 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
     return found
 
 
-def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
+def contradicted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell which parties most others contradict about rows that these are sure of: (num_parties,).
 
     Liars that say the same confirm each other better than honest parties do, each of which errs in its own way. But
-    whoever else is sure of a row sees it given to other classes. A judge is left the share of its sure rows to which a
-    party gives no other class; it need not know the class that is said, that the row is its own is enough. Who leaves
-    its median judge less than `_LEAST_LEFT` of what the median party leaves is contradicted. Nobody is of two
-    classes, where half of the parties are not sure of one row in a hundred, where half of them would be contradicted,
-    or where those who are would be all that know a class.
+    whoever else is sure of a row sees it given to other classes. A judge is left 1 less what a party says of other
+    classes there, not cut down to `_MOST_SAID`: who is silent on many rows is louder on the rest. The judge need not
+    know the class that is said. Who leaves its median judge less than `_LEAST_LEFT` of what the median party leaves is
+    contradicted, unless the others confirm it half as much as each other. Nobody is of two classes, where half of the
+    parties are not sure of one row in a hundred, or where half of them would be contradicted.
     """
     num_parties, num_classes = len(said), len(said[0].judges)
     nobody = np.zeros(num_parties, dtype=np.bool_)
@@ -161,23 +163,27 @@ def contradicted(said: Sequence[Said], *, num_public: int) -> NDArray[np.bool_]:
         return nobody
     spoken = _spoken(said, num_public)
     total = spoken.sum(axis=2, keepdims=True)
-    sure = (total >= MOST_SAID)[:, :, 0].mean(axis=1) >= _LEAST_SURE
+    sure = (total >= _MOST_SAID)[:, :, 0].mean(axis=1) >= _LEAST_SURE
     if 2 * sure.sum() < num_parties:
         return nobody
-    words = np.where(total >= MOST_SAID, spoken, 0.0)
+    words = np.where(total >= _MOST_SAID, np.minimum(spoken, _MOST_SAID), 0.0)
     by_row = words.sum(axis=2)
-    spoken /= np.maximum(total, 1.0)
     of_judge = spoken.sum(axis=2) @ by_row.T - spoken.reshape(num_parties, -1) @ words.reshape(num_parties, -1).T
     of_judge /= np.maximum(by_row.sum(axis=1), 1e-6)
-    of_judge[:, ~sure] = np.nan
-    np.fill_diagonal(of_judge, np.nan)
+    of_judge[np.eye(num_parties, dtype=np.bool_) | ~sure] = np.nan
     left = 1.0 - np.nanmedian(of_judge, axis=1)
     found: NDArray[np.bool_] = left < _LEAST_LEFT * np.median(left)
     if not 0 < 2 * found.sum() < num_parties:
         return nobody
+    capped, others = [one.capped() for one in said], np.where(found, 0.0, weights)
+    part = np.nan_to_num(confirmed(capped, num_public=num_public, weights=others))
+    return found & (part < max(np.median(part[~found]) / 2, _LEAST_CONFIRMED))
+
+
+def alone(said: Sequence[Said]) -> NDArray[np.bool_]:
+    """Tell who knows a class that nobody else knows, and has an equal share of its rows in it: (num_parties,)."""
     judges = np.array([one.judges for one in said])
-    lost = (judges[found].max(axis=0) >= _KNOWS) & (judges[~found].max(axis=0) < _KNOWS)
-    return nobody if lost.any() else found
+    return np.asarray(((judges == 1.0) & ((judges >= _KNOWS).sum(axis=0) == 1)).any(axis=1))
 
 
 def at_odds(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -257,8 +263,7 @@ def _all_said(one: Said, num_public: int) -> NDArray[np.float64]:
     num_classes = len(one.judges)
     weights = one.values * one.judges[one.places % num_classes]
     found = np.bincount(one.places // num_classes, weights=weights, minlength=num_public).astype(np.float64)
-    found -= found.mean()
-    return found
+    return np.asarray(found - found.mean())
 
 
 def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -266,8 +271,7 @@ def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Honest parties differ in how much others know of their rows, so only those far below the median count less.
     """
-    counted: NDArray[np.float64] = np.clip(2 * _relative(found), 0.0, 1.0) ** 2
-    return counted
+    return np.asarray(np.clip(2 * _relative(found), 0.0, 1.0) ** 2)
 
 
 def can_tell(found: NDArray[np.float64]) -> bool:

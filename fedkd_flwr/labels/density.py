@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.confirmed import MOST_SAID, Said, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
+from fedkd_flwr.labels.confirmed import Said, alone, at_odds, can_tell, confirmed_by_ratios, contradicted, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
@@ -51,19 +51,17 @@ class DensityVote:
     - its weight ``w_k`` is the root of its number of rows, and at most that of the median party;
     - a class's ratios are divided by their mean over the public rows, which is 1 for honest ones (where the mean is
       below 1 they are raised, at most fourfold);
-    - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far its densities move together with those
-      of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
-      class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
-      it says, true or not, can then not be checked. Where those who know the same class do not confirm each other,
-      what all others say for the other classes counts against it too (`confirmed_by_ratios` there). Whom most others
-      contradict about rows that they are sure of has none (`contradicted` there), nor who is at odds with most judges
-      (`at_odds`). All others' trusts are 1 where fewer than half of these are confirmed, or more than half of the rows
-      would have no label because of them; all are 1 where that is so of the contradicted.
+    - its trust ``g_k`` is ``min(1, 2 t_k / median t)^2``, where t_k is how far the others, weighed by their own t,
+      confirm its densities (`confirmed_by_ratios` in `fedkd_flwr.labels.confirmed`). Whom most others contradict about
+      rows that they are sure of has none (`contradicted` there), or where nobody is, who is at odds with most judges
+      (`at_odds`). Who alone knows a class that is an equal share of its rows, or more, keeps its trust (`alone`). Where
+      less than half of those not contradicted are confirmed, or more than half of the rows would have no label, only
+      the contradicted lose it, and nobody does where more than half of the rows would have no label because of these.
 
-    The class shares are those of the rows, of which no party counts for more than ten times the median weight. Where
-    public rows' own shares are estimated is told in docs/understand/density-ratios.md: of more than two classes they
-    are not, for the ratios decide nearly alone, and liars could move the estimate. Memory is 8 bytes for each ratio
-    above 0 in the codes, because trust looks at all answers several times.
+    The class shares are those of the rows, of which no party counts for more than ten times the median weight. When the
+    shares of the public rows are estimated is told in docs/understand/density-ratios.md: of more than two classes
+    never, for the ratios decide nearly alone, and liars could move the estimate. Memory is 8 bytes for each ratio above
+    0 in the codes, because trust looks at all answers often.
 
     With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie.
 
@@ -84,6 +82,7 @@ class DensityVote:
         self._familiar = np.zeros(num_public, dtype=np.bool_)  # rows about as dense among a party's as among the public
         self._place_type = np.int32 if num_public * num_classes < 2**31 else np.int64
         self._trusts: NDArray[np.float64] | None = None  # of the answers so far, once asked for
+        self._tells = True  # whether enough was confirmed then to estimate class shares of two
 
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
@@ -126,33 +125,30 @@ class DensityVote:
     def trusts(self) -> NDArray[np.float64]:
         """Return what each party's answers count, in the order of `add`: (num_parties,), within [0, 1]."""
         if self._trusts is None:
-            self._trusts = self._found_trusts()
+            self._trusts, self._tells = self._found_trusts()
         return self._trusts
 
-    def _found_trusts(self) -> NDArray[np.float64]:
+    def _found_trusts(self) -> tuple[NDArray[np.float64], bool]:
         if self._robust != "trust" or len(self._answers) < 3:
-            return np.ones(len(self._answers))  # two parties that contradict each other accuse each other alike
+            return np.ones(len(self._answers)), True  # two that contradict each other accuse each other alike
         num_public, num_classes = self._shape
-        said = [
-            Said(
-                answer.places,
-                np.minimum(answer.values, MOST_SAID),
-                # fully from an equal share of its rows on
-                np.minimum(num_classes * answer.class_counts / max(answer.class_counts.sum(), 1), 1.0),
-            )
-            for answer in self._answers
-        ]
+        # who has an equal share of its rows in a class judges it fully
+        shares = [num_classes * one.class_counts / max(one.class_counts.sum(), 1) for one in self._answers]
+        said = [Said(one.places, one.values, np.minimum(s, 1.0)) for one, s in zip(self._answers, shares, strict=True)]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
-        surely = contradicted(said, num_public=num_public)
+        surely = contradicted(said, num_public=num_public, weights=weights)
+        said, own = [one.capped() for one in said], alone(said)
         outvoted = surely if surely.any() else at_odds(said, num_public=num_public, weights=weights)
         found = confirmed_by_ratios(said, num_public=num_public, weights=np.where(outvoted, 0.0, weights))
-        counted, heads = np.zeros(len(found)), np.where(surely, 0.0, 1.0)
+        counted, heads, everybody = np.zeros(len(found)), np.where(surely, 0.0, 1.0), np.ones(len(found))
         counted[~outvoted] = trusts(found[~outvoted])
-        found = np.where(outvoted, 0.0, found)[~surely]
-        if not can_tell(found) or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
+        counted[own] = heads[own] = 1.0
+        tells = can_tell(np.where(outvoted, 0.0, found)[~surely])
+        if not tells or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
             counted = heads
-        everybody = np.ones(len(heads))
-        return counted if self._labelled(counted) >= _LEAST_LABELLED * self._labelled(everybody) else everybody
+        if self._labelled(counted) < _LEAST_LABELLED * self._labelled(everybody):
+            counted = everybody
+        return counted, tells or num_classes > 2
 
     def _labelled(self, counted: NDArray[np.float64]) -> float:
         """Return the share of rows that have a label where parties count so much."""
@@ -172,8 +168,8 @@ class DensityVote:
         It is ``m_c b_c (S_c + .2 / C)^1.3`` over its sum. m_c is the share of class c in all rows; b_c, .8 to 1.25,
         brings the mean of its probabilities to that. In a row without a label all classes are alike.
         """
-        densities, _, shares = self._found()
-        if len(shares) == 2:
+        densities, shares = self._found()
+        if len(shares) == 2 and self._tells:
             public_shares = mixture(densities, shares)
             known = densities[densities.sum(axis=1) > 0]
             gains = np.log(np.maximum(known @ public_shares, 1e-3) / np.maximum(known @ shares, 1e-3))
@@ -185,8 +181,8 @@ class DensityVote:
             found[labelled] = _with_shares((densities[labelled] + _LEAST_DENSITIES / len(shares)) ** POWER, shares)
         return found
 
-    def _found(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return each class's density S_c at each row, its share under the weights, and its bounded share of rows."""
+    def _found(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return each class's density S_c at each row, and its bounded share of rows."""
         num_public, num_classes = self._shape
         sums = np.zeros(num_public * num_classes)
         weights, trusts = self._weights(), self.trusts()
@@ -197,7 +193,7 @@ class DensityVote:
             class_weights += weight * trust * answer.class_counts / size
             told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
         ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
-        return ratios, class_weights / max(class_weights.sum(), 1e-300), told / max(told.sum(), 1e-300)
+        return ratios, told / max(told.sum(), 1e-300)
 
     def _weights(self) -> NDArray[np.float64]:
         sizes = np.array([answer.class_counts.sum() for answer in self._answers], dtype=np.float64)

@@ -65,8 +65,7 @@ class KnownVote(NamedTuple):
     def swapped(self, num_known: int) -> NDArray[np.bool_]:
         """Tell which parties label clearly fewer known rows right than chance does, by three standard errors."""
         error = np.sqrt(self.by_chance * (1 - self.by_chance) / num_known)
-        found: NDArray[np.bool_] = self.right < self.by_chance - _CLEARLY * error
-        return found
+        return np.asarray(self.right < self.by_chance - _CLEARLY * error)
 
 
 class JudgedConsensus(NamedTuple):
@@ -136,8 +135,7 @@ def best_by_known_rows(consensuses: Mapping[str, Labels], known: KnownRows) -> s
 
 def _row_weights(known: KnownRows, *, by_class: bool) -> NDArray[np.float64]:
     """Return what each known row weighs: all alike, or ``by_class`` as much together in each class that occurs."""
-    weights: NDArray[np.float64] = 1 / np.bincount(known.labels)[known.labels] if by_class else np.ones(len(known.rows))
-    return weights
+    return np.asarray(1 / np.bincount(known.labels)[known.labels]) if by_class else np.ones(len(known.rows))
 
 
 def known_vote(
@@ -167,11 +165,9 @@ def known_vote(
     >>> bool((found.labels == truth).all()), found.gains.round(2).tolist(), found.right.tolist()
     (True, [0.54, 0.54, 0.0], [1.0, 0.0, 0.5])
     """
-    num_public = answers[0].shape[-1]
-    class_shares = np.bincount(known.labels, minlength=num_classes) / len(known.labels)
-    scores = np.tile(
-        np.log((class_shares * len(known.labels) + 1) / (len(known.labels) + num_classes)), (num_public, 1)
-    )
+    num_public, num_known = answers[0].shape[-1], len(known.labels)
+    class_shares = np.bincount(known.labels, minlength=num_classes) / num_known
+    scores = np.tile(np.log((class_shares * num_known + 1) / (num_known + num_classes)), (num_public, 1))
     voted = np.zeros(num_public, dtype=np.bool_)
     gains, right, by_chance = (np.zeros(len(answers)) for _ in range(3))
     for k, answer in enumerate(answers):

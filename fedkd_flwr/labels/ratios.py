@@ -125,8 +125,7 @@ def ratios_of(codes: NDArray[np.integer]) -> NDArray[np.float64]:
     if codes.size and not (codes.min() >= 0 and codes.max() < len(values)):
         wrong = int(codes.min()) if codes.min() < 0 else int(codes.max())
         raise DataError(explain("codes", f"lie within 0..{len(values) - 1}", wrong))
-    ratios: NDArray[np.float64] = values[codes]
-    return ratios
+    return np.asarray(values[codes])
 
 
 def _levels(num_classes: int) -> NDArray[np.float64]:

@@ -30,8 +30,7 @@ def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
     ranks = np.arange(1, exact.shape[1] + 1)
     kept = (down - excess / ranks > 0).sum(axis=1, keepdims=True)
     shift = np.take_along_axis(excess, kept - 1, axis=1) / kept
-    nearest: NDArray[np.float64] = np.maximum(exact - shift, 0.0)
-    return nearest
+    return np.asarray(np.maximum(exact - shift, 0.0))
 
 
 def quantise(probs: NDArray[np.floating], bits: int) -> NDArray[np.uint8]:
@@ -51,8 +50,7 @@ def quantise(probs: NDArray[np.floating], bits: int) -> NDArray[np.uint8]:
     left = steps - whole.sum(axis=1, keepdims=True)
     # the first `left` classes by remainder get one step more; a surplus, which only rounding makes, comes off the last
     rank = np.argsort(np.argsort(-(exact - whole), axis=1, kind="stable"), axis=1, kind="stable")
-    steps_of_each: NDArray[np.uint8] = (whole + (rank < left)).astype(np.uint8)
-    return steps_of_each
+    return np.asarray(whole + (rank < left), dtype=np.uint8)
 
 
 def dequantise(steps: NDArray[np.integer], bits: int) -> NDArray[np.float32]:
@@ -61,5 +59,4 @@ def dequantise(steps: NDArray[np.integer], bits: int) -> NDArray[np.float32]:
     >>> dequantise(np.array([[3, 0], [0, 3]], np.uint8), 2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    probs: NDArray[np.float32] = (steps / (2**bits - 1)).astype(np.float32)
-    return probs
+    return np.asarray(steps / (2**bits - 1), dtype=np.float32)

@@ -70,8 +70,7 @@ def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: N
     counted = np.where(alike, 0.0, base * trust)
     idle = np.where(alike, base, 0.0)
     idle *= min(1.0, _MOST_ALIKE * counted.sum() / max(idle.sum(), 1e-12))
-    found: NDArray[np.int64] = np.rint(counted + idle).astype(np.int64)
-    return found
+    return np.asarray(np.rint(counted + idle), dtype=np.int64)
 
 
 def nearly_alike(labels: Labels) -> bool:
@@ -93,8 +92,7 @@ def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArr
     if answers[0].shape[-1] < _LEAST_ROWS or (~nearly).sum() < LEAST_VOTERS or units[nearly].sum() <= most:
         return None
     units[nearly] *= most / units[nearly].sum()
-    found: NDArray[np.int64] = np.rint(units).astype(np.int64)
-    return found
+    return np.asarray(np.rint(units), dtype=np.int64)
 
 
 def _said(labels: Labels, num_classes: int) -> Said:

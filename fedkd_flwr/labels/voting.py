@@ -131,8 +131,7 @@ def share_right(labels: NDArray[np.integer[Any]], truth: Labels) -> float | None
     return float((labels[both] == truth[both]).mean()) if both.any() else None
 
 
-_MOST_GATHERED = 255
-"""Votes that one byte holds."""
+_MOST_GATHERED = 255  # votes that one byte holds
 
 
 class VoteCounter:

@@ -76,13 +76,21 @@ def warnings_of(record: RunRecord, models: Sequence[Metrics], who: str, rows: st
 
 
 def _balanced(record: RunRecord, rows: str, models: Sequence[Metrics]) -> str:
-    """Return the models' balanced accuracy beside one fixed answer's, where it leads: false alarms are no fault."""
+    """Return the models' balanced accuracy beside one fixed answer's, where it leads: false alarms are no fault.
+
+    Labels that are mere noise raise it too, for they move the threshold: then rows are ranked worse, which is said.
+    """
     known = [(m.balanced_accuracy, 1 / len(_classes(m))) for m in models if m.balanced_accuracy and _classes(m)]
     if results.figure_used(record, rows) != "balanced_accuracy" or not known:
         return ""
     mean, fixed = (statistics.fmean(values) for values in zip(*known, strict=True))
     figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{results.rarest_in_brackets(record, rows)}"
-    return f" Balanced accuracy, which leads here because a class is rare: {figures}."
+    text = f" Balanced accuracy, which leads here because a class is rare: {figures}."
+    both = results.pairs(record, rows, "roc_auc") if len(models) > 1 else []
+    alone, after = results.means(both) if both else (0.0, 0.0)
+    return (
+        text if alone <= after else f"{text} Rows are ranked worse than alone: ROC AUC {after:.3f}, alone {alone:.3f}."
+    )
 
 
 def _classes(m: Metrics) -> list[int]:

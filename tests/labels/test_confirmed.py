@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.labels import confirmed as confirmed_module
-from fedkd_flwr.labels.confirmed import Said, at_odds, can_tell, confirmed, confirmed_by_ratios, contradicted, trusts
+from fedkd_flwr.labels.confirmed import (
+    Said,
+    alone,
+    at_odds,
+    can_tell,
+    confirmed,
+    confirmed_by_ratios,
+    contradicted,
+    trusts,
+)
 
 ROWS, CLASSES = 200, 5
 NAN = float("nan")
@@ -109,9 +118,20 @@ SEVEN = np.arange(700) % 7
 ONE_EACH = [_says(SEVEN, 7, np.flatnonzero(c == SEVEN)) for c in range(7)]
 
 
+def _contradicted(said, num_public=700):
+    return contradicted(said, num_public=num_public, weights=np.ones(len(said)))
+
+
 @pytest.mark.parametrize("lie", [(SEVEN + 1) % 3, SEVEN * 0])
 def test_who_says_another_class_of_rows_that_each_other_party_is_sure_of_is_contradicted(lie):
-    assert contradicted([*ONE_EACH, *[_says(lie, 7)] * 3], num_public=700).tolist() == [False] * 7 + [True] * 3
+    assert _contradicted([*ONE_EACH, *[_says(lie, 7)] * 3]).tolist() == [False] * 7 + [True] * 3
+
+
+def test_silence_on_a_third_of_the_rows_that_makes_the_others_louder_is_no_way_out():
+    loud = _says((SEVEN + 1) % 7, 7, np.flatnonzero(np.arange(700) % 20 >= 7), value=1 / 0.65)
+    assert _contradicted([*ONE_EACH, *[loud] * 3]).tolist() == [False] * 7 + [True] * 3
+    quiet = loud._replace(values=loud.values * 0.65)  # and so it was counted once: .65 of the judges' rows
+    assert not _contradicted([*ONE_EACH, *[quiet] * 3]).any()
 
 
 @pytest.mark.parametrize(
@@ -120,30 +140,45 @@ def test_who_says_another_class_of_rows_that_each_other_party_is_sure_of_is_cont
         [_says(SEVEN * 0, 7, np.flatnonzero(SEVEN > 4))] * 3,  # about few rows
         [_says((SEVEN + 1) % 3, 7)] * 7,  # half of all would be contradicted
         [_says(SEVEN, 7)] * 3,  # nobody says otherwise
-        [_says(np.where(np.arange(700) < 350, SEVEN, (SEVEN + 1) % 7), 7)] * 3,  # of half of their rows
+        [_says(np.where(np.arange(700) < 350, SEVEN, (SEVEN + 1) % 7), 7, value=1.0)] * 3,  # of half of their rows
     ],
 )
 def test_nobody_is_contradicted(others):
-    assert not contradicted([*ONE_EACH, *others], num_public=700).any()
+    assert not _contradicted([*ONE_EACH, *others]).any()
+
+
+@pytest.mark.parametrize("louder", [2.0, 1.0])
+def test_whom_the_others_confirm_is_not_contradicted(louder):
+    """The holder of a broad class says it also of the rare rows that the others are sure of, but half as loudly."""
+    frequent = SEVEN < 5
+    broad = Said(np.arange(700) * 7, np.where(frequent, louder, 1.0), np.eye(7)[0])
+    others = [_says(np.where(frequent, 0, SEVEN), 7, value=np.where(frequent, 1.0, 3.0))] * 5
+    # what says the same of every row is confirmed by nothing
+    assert _contradicted([broad, *others]).tolist() == [louder == 1.0] + [False] * 5
 
 
 def test_of_two_classes_nobody_is_contradicted_for_whoever_knows_one_says_it_of_similar_rows():
     truth = np.arange(200) % 2
-    assert not contradicted([*[_says(truth, 2)] * 7, *[_says(1 - truth, 2)] * 3], num_public=200).any()
+    assert not _contradicted([*[_says(truth, 2)] * 7, *[_says(1 - truth, 2)] * 3], 200).any()
 
 
 def test_words_of_which_a_party_is_not_sure_contradict_nobody():
     quiet = [one._replace(values=one.values * 0.99) for one in ONE_EACH]
-    assert not contradicted([*quiet, *[_says((SEVEN + 1) % 3, 7)] * 3], num_public=700).any()
+    assert not _contradicted([*quiet, *[_says((SEVEN + 1) % 3, 7)] * 3]).any()
 
 
-def test_who_alone_knows_a_class_is_not_contradicted_however_frequent_it_is():
-    truth = (np.arange(600) % 5 > 3) + (np.arange(600) % 10 > 8)  # eight tenths are of class 0
-    mistaken = [_says(np.where(truth == 0, 1, truth), 3)] * 6  # they know the others, and are sure
-    alone = _says(truth, 3, np.flatnonzero(truth == 0))
-    assert not contradicted([alone, *mistaken], num_public=600).any()
-    also = _says(np.full(600, 0), 3, np.arange(3))  # now another party knows of it
-    assert contradicted([alone, *mistaken, also], num_public=600).tolist() == [True] + [False] * 7
+@pytest.mark.parametrize(
+    ("own", "beside", "found"),
+    [
+        (1.0, 0.09, [0]),  # of its class the second knows too little
+        (1.0, 0.1, []),
+        (0.99, 0.0, []),  # it claims a class that nobody else knows, of a few of its rows
+    ],
+)
+def test_who_alone_knows_a_class_that_is_an_equal_share_of_its_rows_is_told(own, beside, found):
+    judges = np.array([[own, 0.0, 1.0], [beside, 1.0, 1.0], [0.0, 1.0, 0.0]])
+    said = [_knows(0, [1], num_classes=3, judges=one) for one in judges]
+    assert np.flatnonzero(alone(said)).tolist() == found
 
 
 @given(st.integers(1, 4), st.floats(1, 1e6))
@@ -152,7 +187,7 @@ def test_no_minority_that_says_the_same_makes_honest_parties_contradicted(liars,
     truth = rng.integers(4, size=200)
     honest = [_says(np.where(rng.random(200) < 0.8, truth, rng.integers(4, size=200)), 4) for _ in range(liars + 1)]
     lie = _says((truth + 1) % 4, 4)
-    found = contradicted([*honest, *[lie._replace(values=lie.values * loud)] * liars], num_public=200)
+    found = _contradicted([*honest, *[lie._replace(values=lie.values * loud)] * liars], 200)
     assert not found[: liars + 1].any()
 
 

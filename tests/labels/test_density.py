@@ -236,6 +236,9 @@ def test_liars_that_say_the_same_have_no_vote_among_parties_of_one_class_each():
         ([], [3], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 0]),
         ([], [3], [0.09, 0.09, 0.09, 0.5], [1, 1, 1, 1]),
         ([0], [], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows most rows
+        ([], [1], [0.5, 0.5, 0.5, 0.5], [1, 1, 1, 1]),  # it alone knows the second class
+        ([], [], [0.5, 0.02, 0.5, 0.5], [1, 1, 1, 1]),  # and it is not outvoted otherwise
+        ([2], [], [0.09, 0.09, 0.09, 0.09], [1, 1, 1, 1]),  # it alone the third, and nobody can tell
     ],
 )
 def test_who_is_trusted_by_what_is_found_of_contradictions_heads_and_confirmation(
@@ -255,6 +258,20 @@ def test_who_is_trusted_by_what_is_found_of_contradictions_heads_and_confirmatio
 
 
 # the class shares
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_public_shares_of_two_classes_are_estimated_where_parties_confirm_each_other(monkeypatch, agree):
+    """Four parties hold class 0 alone, and err all alike or each by itself; one says class 1 of everything."""
+    asked = []
+    monkeypatch.setattr(density, "mixture", lambda ratios, shares: asked.append(shares) or shares)
+    rng = np.random.default_rng(7)
+    vote, errs = DensityVote(num_public=1000, num_classes=2), rng.uniform(0.9, 1.1, 1000)
+    for _ in range(4):
+        vote.add(np.outer(errs if agree else rng.uniform(0.9, 1.1, 1000), [1.0, 0.0]), np.array([100, 0]))
+    vote.add(np.tile([0.0, 4.0], (1000, 1)), np.array([0, 100]))
+    vote.probabilities()
+    assert bool(asked) is agree
 
 
 # of 100 rows in all 28 are of the first class; 2

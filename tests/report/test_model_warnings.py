@@ -80,6 +80,16 @@ def test_a_model_that_finds_all_of_a_rare_class_is_not_judged_by_accuracy_alone(
         assert text.endswith(f"always answering the commonest class (0.995).{balanced}")
 
 
+def test_balanced_accuracy_that_a_moved_threshold_gains_is_said_to_be_none_of_better_models():
+    scores = np.linspace(0, 0.4, 2000)[:, None] * [-1, 1] + [1, 0]  # alone: all rows in order, below one half
+    shuffled = np.random.default_rng(0).permutation(scores)
+    alone, noise = (measure(FRAUD, labels, probs, num_classes=2) for labels, probs in (
+        (np.zeros(2000, int), scores), (np.repeat([0, 1, 0, 1], [1000, 990, 2, 8]), shuffled)))  # fmt: skip
+    (text,) = model_warnings(record(None, [noise] * 2, [alone] * 2))
+    assert text.endswith(f"Rows are ranked worse than alone: ROC AUC {noise.roc_auc:.3f}, alone 1.000.")
+    assert "ranked" not in model_warnings(record(None, [noise] * 2, [noise] * 2))[0]
+
+
 def test_a_warning_of_runs_with_other_seeds_is_of_one_kind_whatever_its_numbers_are_but_not_its_class():
     def kinds(*parties, server=None):
         return [kind for kind, _ in kinds_of_warnings(record(server, parties))]
