@@ -131,7 +131,7 @@ def main() -> None:
                 rows = table.sample(min(len(table), MOST_ROWS), random_state=seed)
                 with contextlib.suppress(DataError):  # too few rows for so many parties
                     made.append({"seed": seed, **run(rows, label, seed, parties=parties, algorithm=options.algorithm)})
-            if not made:
+            if len(made) < len(options.seeds):
                 continue
             found.append({"table": name, "origin": origin, "rows": len(table), "parties": parties, "runs": made})
             keys = [key for key, value in made[0].items() if isinstance(value, float)]
