@@ -103,6 +103,15 @@ def test_a_stopped_run_is_code_130(simulated):
     assert "The run was stopped: Ctrl-C" in done.err
 
 
+@pytest.fixture
+def foreground():
+    """A shell that starts tests with & has them ignore Ctrl-C, as the command then does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize(
     ("number", "said", "stops"),
     [
@@ -127,6 +136,7 @@ def test_ctrl_c_asks_where_somebody_can_answer_and_other_signals_stop(monkeypatc
     assert (interrupts.terminated, signal.getsignal(number)) == (number == signal.SIGTERM, before)
 
 
+@pytest.mark.usefixtures("foreground")
 def test_a_second_ctrl_c_interrupts_the_question_and_means_yes(monkeypatch):
     monkeypatch.setattr(
         "sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: signal.raise_signal(signal.SIGINT))
