@@ -148,7 +148,7 @@ class DensityVote:
             counted = heads
         if self._labelled(counted) < _LEAST_LABELLED * self._labelled(everybody):
             counted = everybody
-        return counted, tells or num_classes > 2
+        return counted, tells
 
     def _labelled(self, counted: NDArray[np.float64]) -> float:
         """Return the share of rows that have a label where parties count so much."""

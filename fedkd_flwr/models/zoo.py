@@ -105,7 +105,7 @@ _ZOO: dict[str, _Entry] = {
     ),
     "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", asked="n_neighbors weights p"),
     "xgboost": _xgboost(n_estimators=50, max_depth=6, learning_rate=0.3),
-    # a random forest by XGBoost: of two classes 3 to 10 times as fast to fit as scikit-learn's, which takes some
+    # a random forest by XGBoost: of two classes several times as fast to fit as scikit-learn's, which takes some
     # milliseconds of Python for each tree; of ten classes it is no faster, because each class has trees of its own
     "fast-forest": _xgboost(
         n_estimators=1,

@@ -202,6 +202,8 @@ def test_what_liars_cost():
     more = "{} is right if three lie *together* and {} if *scattered*. If contradicted parties keep their votes it is "
     more += "{} and {}, with a vote that knew the liars {}."
     assert more.format(*(_short(fmean(of[what] for of in kinds)) for what in right)) in page
+    fraud = _record("ratio-trust")["kinds"]["fraud_0.1"]["today, together"]["mean"]
+    assert f"One liar of five leaves {_short(fraud)} right on fraud-like rows" in _page("understand/liars.md")
     changed = _record("ratio-trust")["honest"]["no heads"]
     assert (changed["changed"], f"changes none of {changed['federations']} federations" in page) == (0, True)
     by_known = lost((*each, "together", "scattered"), [f"{rule} known-rows" for rule in known], honest, "right auto")
