@@ -12,22 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.cell_rules import ColumnLook
 from fedkd_flwr.data.column_look import look_at_column, signs_of
-from fedkd_flwr.data.columns import (
-    column_name,
-    column_texts,
-    counted,
-    factorize,
-    missing_words,
-    short_list,
-    sorted_texts,
-)
+from fedkd_flwr.data.columns import column_name, counted, missing_words, short_list
+from fedkd_flwr.data.label_look import ask_about_missing, ask_about_numbers, look_at_classes, look_at_target
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.rules import NO_RULES, Rules, ask_about_numbers, look_at_target
+from fedkd_flwr.data.rules import NO_RULES, Rules
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
@@ -38,7 +30,6 @@ __all__ += ["infer_schema", "look", "look_at_file", "look_at_table", "note_lines
 
 _RARE = 10
 _MANY_COLUMNS = 60  # more are not all listed
-_MANY_CLASSES = 20  # more, of which most stand in one row, are no classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +86,11 @@ def look(
     target: Target | None = None
     if label in names:
         known = rules.of_column(label, names)
-        _ask_about_label(table[label], label, rules, known, command)
+        ask_about_missing(table[label], label, rules, known, command)
         ask_about_numbers(table[label], label, known, lambda words: command(rules.words() | dict(words)))
         if not known.target or known.target == "classes":
-            classes, note = _look_at_label(table[label], label, known, rare, needs_label)
-            notes.append(note)
+            classes, said = look_at_classes(table[label], label, known, rare, needs_label)
+            notes.append(ColumnNote(name=label, **said))
     if rules.target.startswith(("grades", "number")):
         values = table.get(label, ())  # bounds and an order say all, also without a label
         target, classes, said = look_at_target(values, label, rules.of_column(label, names))
@@ -165,8 +156,9 @@ def _look_at_images(
     notes = [ColumnNote(name="", read_as=f"images, {' x '.join(map(str, shape))} (channels, height, width)")]
     classes: tuple[str, ...] = ()
     if label in table.columns:
-        classes, note = _look_at_label(table[label], label, rules.of_column(label, [label]), rare, needs_label)
-        notes.append(note)
+        own = rules.of_column(label, [label])
+        classes, said = look_at_classes(table[label], label, own, rare, needs_label)
+        notes.append(ColumnNote(name=label, **said))
     return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="", shape=shape)
 
 
@@ -188,60 +180,6 @@ def note_lines(notes: Sequence[Any]) -> list[str]:
     if others := len(notes) - len(told):
         lines.append(f"and {counted(others, 'column')} with nothing to say")
     return lines if told else lines[1:]
-
-
-def _look_at_label(
-    values: pd.Series[Any], label: str, rules: Rules, rare: int, needs_label: bool
-) -> tuple[tuple[str, ...], ColumnNote]:
-    """Return the classes, and a note on rows without one, rare classes and classes that differ only in case."""
-    texts = column_texts(values, rules.missing)
-    codes, distinct = factorize(texts)
-    counts = dict(zip(distinct, np.bincount(codes[codes >= 0], minlength=len(distinct)).tolist(), strict=True))
-    classes, known = sorted_texts(distinct), sum(counts.values())
-    if rules.target != "classes" and len(classes) > _MANY_CLASSES and 2 * len(classes) > known:
-        seen = f"{len(classes):,} different values in {known:,} rows"
-        way_out = "Name the column that holds the class, or put its values into a few groups first."
-        raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
-    emptied = column_texts(values)[codes < 0]
-    words = sorted({text for text in emptied if text is not None})
-    said = []
-    if words:
-        number = sum(text is not None for text in emptied)
-        lost = f"{counted(number, 'row')} with {short_list(list(map(repr, words)), 3)}, which missing calls empty"
-        if len(classes) < 2:
-            seen, way_out = f"{len(classes)} beside {lost}", f"For one column alone: missing=COLUMN:{words[0]}."
-            raise DataError(explain(f"label column {label!r}", "keep two classes or more", seen, way_out))
-        said.append(f"no label for {lost}")
-    if missing := len(texts) - known:
-        first = int(np.flatnonzero(codes < 0)[0]) + 1
-        done = ": left out" if needs_label else ""
-        said.append(f"{counted(missing, 'row')} without a label (first: row {first}){done}")
-    if few := [f"{name!r} ({counted(number, 'row')})" for name, number in counts.items() if number < rare]:
-        said.append(
-            f"rare: {short_list(sorted(few), 5)}, so figures of it say little, and most parties hold none"
-            " (give forests, trees and logistic regression class_weight='balanced' in brackets, and compare runs with"
-            " --by balanced-accuracy)"
-        )
-    alike = {name.casefold() for name in classes}
-    if len(alike) < len(classes):
-        twins = [name for name in classes if sum(name.casefold() == other.casefold() for other in classes) > 1]
-        said.append(f"classes {short_list(twins, 6)} differ only in case, and are different classes")
-    note = "; ".join([short_list(classes, 6), *said])
-    return classes, ColumnNote(name=label, read_as=f"label, {len(classes)} classes", missing=missing, note=note)
-
-
-def _ask_about_label(
-    values: pd.Series[Any], label: str, rules: Rules, known: Rules, command: Callable[[Mapping[str, str]], str]
-) -> None:
-    """Refuse a label such as NA, which may be a class or mean that there is none, until ``missing`` names it."""
-    if found := {word: number for word, number in missing_words(values).items() if word not in known.missing}:
-        seen = ", ".join(f"{counted(number, 'row')} with {word!r}" for word, number in found.items())
-        rule = "tell a class from a missing label"
-        way_out = f"If {' and '.join(map(repr, found))} is a class, write it otherwise in the file, such as no-value."
-        of_label = (word if "," in label else f"{label}:{word}" for word in found)  # other columns keep their notes
-        words = rules.words() | {"missing": ",".join((*rules.missing, *of_label))}
-        asked = explain(f"label column {label!r}", rule, seen, way_out)
-        raise DataError(f"{asked}\nIf it means that the label is missing: {command(words)}")
 
 
 def _say_missing_words(seen: ColumnLook, values: pd.Series[Any], rules: Rules) -> None:

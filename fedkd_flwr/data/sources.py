@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_whole, meant
 from fedkd_flwr.data.columns import column_name, column_texts, counted, short_list, sorted_texts
+from fedkd_flwr.data.label_look import label_numbers
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, infer_schema, look_at_table, schema_of
 from fedkd_flwr.data.public import PublicLabels, Table
-from fedkd_flwr.data.rules import label_numbers
 from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.tables import named_alike, party_files, read_table, read_tables, truth
 from fedkd_flwr.errors import DataError, explain
