@@ -133,9 +133,9 @@ class RunConfig(Config):
     """With partitioner file: absolute path of an NPZ file of row numbers."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
-    model: str = setting("mixed", first=True)
+    model: str = setting("random-forest", first=True)
     """The parties' model: a name or an import string (docs/howto/your-model.md), with parameters as in
-    random-forest(n_estimators=50). mixed: another kind for each party."""
+    random-forest(n_estimators=50). mixed: another kind for each party, as where each brings its own."""
     teacher_model: str = setting("")
     """The model of FedKT's teachers. Empty: that of model."""
     student_model: str = setting("")
@@ -236,7 +236,7 @@ class RunConfig(Config):
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
             raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
         if not self.model:
-            way_out = 'Use model="random-forest", or drop it: a mixture of kinds.'
+            way_out = 'Drop it, or name one: model="random-forest".'
             raise ConfigError(explain("model", "be given", self.model, way_out))
         _ = self.models  # parameters that cannot be read are refused here
         if self.lacks and self.public_path:
