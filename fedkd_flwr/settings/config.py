@@ -135,7 +135,7 @@ class RunConfig(Config):
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("random-forest", first=True)
     """The parties' model: a name or an import string (docs/howto/your-model.md), with parameters as in
-    random-forest(n_estimators=50). mixed: another kind for each party, as where each brings its own."""
+    random-forest(n_estimators=50). mixed: another kind for each party."""
     teacher_model: str = setting("")
     """The model of FedKT's teachers. Empty: that of model."""
     student_model: str = setting("")
