@@ -86,8 +86,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         told = {"partitioner": self.partitioner, **(self.settings or {})} if groups is None else self.settings or {}
-        model = "random-forest" if self.estimator is None else self.estimator
-        given = {"model": model, "algorithm": self.algorithm, "seed": int(seed), "target": self._target}
+        given = {"model": self.estimator, "algorithm": self.algorithm, "seed": int(seed), "target": self._target}
         given |= {"party_test_fraction": 0.0, "centralised": False, "save_party_models": True, **told}
         label = free_name("label of the row", table.columns)
         whole = table.assign(**{label: y})

@@ -11,7 +11,7 @@ from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, pick_model
+from fedkd_flwr.models.zoo import make_model, pick_model
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
 
@@ -71,13 +71,13 @@ def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
 def own_model(config: RunConfig, node: NodeConfig) -> str:
     """Return the model of a node, with its parameters: the node's own, or that of the run.
 
-    A silo that demands privacy takes none from a run: it has its own, else ``random-forest``.
+    A silo that demands privacy takes none from a run: it has its own, else the usual one.
     """
     if node.takes_models:
         return config.model
     if node.model:
         return node.model
-    usual = DEFAULT_MIX[0]
+    usual = str(RunConfig.default("model"))
     if config.model != usual:
         logger.warning(
             "%s: a node that demands privacy takes no model from a run, got %s. It has %s; give this node a model for "
