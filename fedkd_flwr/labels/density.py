@@ -170,8 +170,9 @@ class DensityVote:
         """
         densities, shares = self._found()
         if len(shares) == 2 and self._tells:
-            public_shares = mixture(densities, shares)
-            known = densities[densities.sum(axis=1) > 0]
+            # a density has mean 1 over the public rows, whatever they are: of two, the larger would pass for the share
+            even = densities / np.maximum(densities.mean(axis=0), 1e-300)
+            public_shares, known = mixture(even, shares), even[even.sum(axis=1) > 0]
             gains = np.log(np.maximum(known @ public_shares, 1e-3) / np.maximum(known @ shares, 1e-3))
             if gains.sum() > _OTHER_SHARES * len(known):
                 shares = (shares + public_shares) / 2

@@ -331,3 +331,15 @@ def test_the_public_rows_own_shares_are_found_from_the_ratios_and_used_for_two_c
         vote.add(np.ones((4, num_classes)), np.ones(num_classes, dtype=np.int64))
         vote.probabilities()
     assert asked == [2]
+
+
+def test_a_class_whose_densities_are_all_too_small_does_not_pass_for_a_rarer_one(monkeypatch):
+    likely = np.random.default_rng(6).uniform(0.3, 0.7, 2000)
+    found = []
+    for mixture in (density.mixture, lambda ratios, shares: shares):  # the second estimates nothing
+        monkeypatch.setattr(density, "mixture", mixture)
+        vote = DensityVote(num_public=2000, num_classes=2)
+        for _ in range(3):  # a seventh of what they should be: more than a party's ratios are raised by
+            vote.add(np.stack([2 - 2 * likely, 0.3 * likely], axis=1), np.array([70, 30]))
+        found.append(vote.probabilities())
+    np.testing.assert_array_equal(*found)
