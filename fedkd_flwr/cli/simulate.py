@@ -229,7 +229,7 @@ def choose(
     for name, value, known in (("--for", whose, tuple(WHOSE)), ("--by", figure, ("", "accuracy", "balanced-accuracy"))):
         if value not in known:
             raise ConfigError(explain(name, f"be one of {', '.join(filter(None, known))}", value))
-    values = {"model": "random-forest", **read_settings(settings or [], num_parties=parties or None)}
+    values = read_settings(settings or [], num_parties=parties or None)
     if not values.get("dataset"):
         way_out = "Write table=FILE label=COLUMN, or dataset=NAME (docs/howto/your-data.md)."
         raise ConfigError(explain("fedkd choose", "be told which rows", "neither table nor dataset", way_out))
