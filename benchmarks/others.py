@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
     parser.add_argument("--parties", type=int, nargs="+", default=[3, 10])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[701, 702, 703, 704, 705])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(701, 706)])
     parser.add_argument("--algorithm", default="fedct")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
