@@ -331,6 +331,7 @@ class Card:
     noise: tuple[Literal["server", "party"], ...] = ()  # where it can add noise
     allowed: bool = False  # whether a silo takes part unless its owner says otherwise
     roles: tuple[Literal["teacher", "student", "final"], ...] = ()  # models it takes beside a party's own
+    model: str = ""  # a party's own where the run names none; "" becomes a net where all need the same, else a forest
     samples: bool = False  # whether a round may ask a share of the parties only
     extends: bool = False  # whether a run may go on with more rounds than planned, also where it has its result
     # ``train_pooled(model, X, y, config=..., rounds=..., num_public=...)`` trains a model on all private rows, for
@@ -339,6 +340,7 @@ class Card:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "returns", self.returns or self.sends)
+        object.__setattr__(self, "model", self.model or ("mlp" if self.one_net else "random-forest"))
 
     @property
     def one_net(self) -> bool:

@@ -52,12 +52,10 @@ def check_lacks(card: Card, lacks: Collection[str]) -> None:
 
 def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     """Return what makes the server's model; a name or parameter nobody knows is said now, not after all trained."""
-    for spec in map(config.model_of, ("final", "student", "model")):
-        if spec:
-            make = model_factory(pick_model(spec, 0), public)
-            make(seed=0)
-            return make
-    raise DataError(explain("model", "be given", "", 'Use model="random-forest".'))
+    spec = config.final_model or config.student_model or config.model
+    make = model_factory(pick_model(spec, 0), public)
+    make(seed=0)
+    return make
 
 
 def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
@@ -77,7 +75,7 @@ def own_model(config: RunConfig, node: NodeConfig) -> str:
         return config.model
     if node.model:
         return node.model
-    usual = str(RunConfig.default("model"))
+    usual = config.card.model
     if config.model != usual:
         logger.warning(
             "%s: a node that demands privacy takes no model from a run, got %s. It has %s; give this node a model for "

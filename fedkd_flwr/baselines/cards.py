@@ -132,6 +132,7 @@ SCAFFOLD = _card(
     "SCAFFOLD",
     LocalEpochsConfig,
     'Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020',
+    model="mlp(optimizer='sgd', lr=0.1)",
 )
 FEDDF = _card(
     "FedDF",
@@ -158,6 +159,7 @@ FEDXGB_BAGGING = _card(
     "flwr.serverapp.strategy.FedXgbBagging, and Flower's XGBoost example",
     sends="trees",
     default_rounds=50,
+    model="xgboost",
     train_pooled=fit,
 )
 POOLED_FOREST = _card(

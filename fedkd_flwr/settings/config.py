@@ -133,9 +133,10 @@ class RunConfig(Config):
     """With partitioner file: absolute path of an NPZ file of row numbers."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
-    model: str = setting("random-forest", first=True)
+    model: str = setting("", first=True)
     """The parties' model: a name or an import string (docs/howto/your-model.md), with parameters as in
-    random-forest(n_estimators=50). mixed: another kind for each party."""
+    random-forest(n_estimators=50). mixed: another kind for each party. Empty: random-forest, or the net or
+    xgboost that the algorithm needs."""
     teacher_model: str = setting("")
     """The model of FedKT's teachers. Empty: that of model."""
     student_model: str = setting("")
@@ -235,9 +236,6 @@ class RunConfig(Config):
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
             raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
-        if not self.model:
-            way_out = 'Drop it, or name one: model="random-forest".'
-            raise ConfigError(explain("model", "be given", self.model, way_out))
         _ = self.models  # parameters that cannot be read are refused here
         if self.lacks and self.public_path:
             way_out = "Each silo names its own in its node config: drop it here."
@@ -268,7 +266,7 @@ class RunConfig(Config):
             key
             for config in (self, self.own)
             for name, key in config.keys().items()
-            if getattr(config, name) != config.default(name)
+            if getattr(config, name) != (self.card.model if name == "model" else config.default(name))
         ]
 
     def as_scalars(self) -> dict[str, Any]:
@@ -302,6 +300,7 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
             problems.append(unknown("run config key", key, values, known))
         else:
             problems += not_read(key, value, card)
+    given["model"] = given.get("model") or card.model
     try:
         settings = card.config(**for_algorithm)
     except ConfigError as error:

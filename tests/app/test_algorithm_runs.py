@@ -32,6 +32,12 @@ def _run(folder, algorithm, nodes=None, *, parties=3, **settings):
     return run_apps(folder, nodes or parties, {**FAST, "algorithm": algorithm, **settings}, page=True)
 
 
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "privatekt", "fedxgb-bagging"])
+def test_where_no_model_is_named_a_run_has_the_one_that_its_algorithm_needs(tmp_path, algorithm):
+    record = _run(tmp_path, algorithm, model="")
+    assert (record.status, "model" in record.changed) == ("completed", False)
+
+
 @pytest.mark.parametrize("algorithm", ["fedmd", "dd"])
 def test_scores_are_exchanged_in_a_simulation_as_its_operator_asks(tmp_path, algorithm):
     record = _run(tmp_path, algorithm)
