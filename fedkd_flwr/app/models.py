@@ -9,7 +9,7 @@ from functools import partial
 from fedkd_flwr.algorithms import Card
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model, pick_model
 from fedkd_flwr.settings.config import RunConfig
