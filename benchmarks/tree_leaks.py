@@ -71,9 +71,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedKT: probabilities, drawn rows": {"algorithm": "fedkt", "send": "probabilities", **DRAWN, **BOOSTED},
     "FedCT: probabilities, drawn rows": {"algorithm": "fedct", "send": "probabilities", **DRAWN, **BOOSTED},
     "FedKT: labels, drawn rows": {"algorithm": "fedkt", "send": "labels", **DRAWN, **BOOSTED},
+    "FedCT, default forests: labels": {"algorithm": "fedct", "consensus": "majority"},
+    "FedCT, default forests: labels, density ratios": {"algorithm": "fedct", "consensus": "density-ratio"},
 }
-CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:6])]  # "": values
-CASES += [("adult", method) for method in list(METHODS)[6:]]
+EVERYWHERE = [*list(METHODS)[:6], *(name for name in METHODS if "default" in name)]
+CASES = [(name, method) for name in TABLES for method in ("", *EVERYWHERE)]  # "": values
+CASES += [("adult", method) for method in METHODS if method not in EVERYWHERE]
 
 
 def config_of(table: Path, settings: dict[str, Any], seed: int, output: str) -> RunConfig:

@@ -182,15 +182,16 @@ def share_table(root: Path) -> str:
     """Return who lost at home by joining before models answered for class shares, and who loses now."""
     kept = json.loads((root / "benchmarks" / "results" / "priors.json").read_text())
     before, now = kept["before"]["found"], kept["now"]["found"]
-    head = ["federation", "seeds", "home: alone", "before", "now", "lose: before", "now", "common: before", "now"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    head = ["home: alone", "before", "now", "lose: before", "now", "common: before", "now"]
+    lines = ["", "|---" * (1 + len(head)) + "|"]
     for case in now:
         seeds = sorted(set(before.get(case, {})) & set(now[case]))
         pairs = [(before[case][seed], now[case][seed]) for seed in seeds]
         if len(seeds) < _FEWEST or any("failed" in one for pair in pairs for one in pair):
             continue
         table, algorithm, model, parties, alpha = case.split(", ")
-        cells = [str(len(seeds)), _spread([one["home alone"] for _, one in pairs])]
+        lines[0] = f"| federation, {len(seeds)} seeds | {' | '.join(head)} |"
+        cells = [_spread([one["home alone"] for _, one in pairs])]
         cells += [_spread([pair[i]["home with"] for pair in pairs]) for i in range(2)]
         total = sum(one["parties"] for _, one in pairs)
         cells += [f"{sum(pair[i]['lose'] for pair in pairs)}/{total}" for i in range(2)]
@@ -222,16 +223,17 @@ def home_table(root: Path) -> str:
 def soft_table(root: Path, name: str = "soft-targets") -> str:
     """Return what models are worth that learnt from labels, and from probabilities."""
     kept = json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text())["found"]
-    lines = ["| federation | seeds | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 8 + "|"]
+    lines = ["| federation, 5 seeds or (n) | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 7 + "|"]
     for case, by_send in kept.items():
         seeds = sorted(set.intersection(*(set(found) for found in by_send.values())))
         if len(seeds) < _FEWEST or len(by_send) < 2:
             continue
+        name = _federation(case) + (f" ({len(seeds)})" if len(seeds) != 5 else "")
         for send, found in by_send.items():
             runs = [found[seed] for seed in seeds]
             cells = [_spread([run[key] for run in runs]) for key in (*_COMMON, "home")]
             kilobytes = f"{statistics.fmean(run['bytes up'] for run in runs) / 1000:.1f}"
-            lines.append(f"| {_federation(case)} | {len(seeds)} | {send} | {' | '.join([*cells, kilobytes])} |")
+            lines.append(f"| {name} | {send} | {' | '.join([*cells, kilobytes])} |")
     return "\n".join(lines)
 
 

@@ -102,6 +102,18 @@ def test_what_an_attack_finds_in_answers_to_drawn_rows():
     assert f"{said}, in its probabilities of real rows with {real}" in page
 
 
+def test_how_well_labels_and_density_ratios_tell_members():
+    found = {
+        key: fmean(run["auc"][0] for run in runs.values()) for key, runs in _record("tree-leaks")["members"].items()
+    }
+    labels = [auc for key, auc in found.items() if "FedCT" in key and key.endswith(": labels")]
+    ratios = {key: auc for key, auc in found.items() if key.endswith("density ratios")}
+    said = f"tables: {min(labels):.2f} to {max(labels):.2f} and, in [density ratios]"
+    assert said in _page("understand/privacy.md")
+    assert f"up to {max(ratios.values()):.2f}; 0.5 is guessing" in _page("understand/privacy.md")
+    assert all(auc > found[f"{key.partition(', ')[0]}, bagging: trees"] for key, auc in ratios.items())
+
+
 def test_how_long_many_parties_and_fast_forests_take():
     page = _page("evidence/speed.md")
     few, many = (
