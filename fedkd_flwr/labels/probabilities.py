@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.labels.choice import MIN_COVERAGE
 from fedkd_flwr.labels.density import POWER, DensityVote, mixture
 from fedkd_flwr.labels.priors import PSEUDO_COUNT, class_shares, posteriors
-from fedkd_flwr.labels.ratios import ratios_of
+from fedkd_flwr.labels.ratios import public_fit, ratios_of
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.trust import label_trusts
 from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative, majority
@@ -158,9 +158,10 @@ class Probabilities(ConsensusRule):
             usual = np.minimum(1.0, np.median(sizes) / np.maximum(counts.sum(axis=1), 1.0))
             counts *= np.where([is_informative(one) for one in heard], trusts, usual)[:, None]
         vote = DensityVote(num_public=len(ballot.votes), num_classes=counts.shape[1], robust=config.robust_sum)
-        for one in said.values():
-            if "ratios" in one:
-                vote.add(ratios_of(one["ratios"]), one["class-counts"])
+        of_party: dict[str, dict[str, Any]] = {p: {"class_counts": o["class-counts"].tolist()} for p, o in said.items()}
+        for party in (party for party, one in said.items() if "ratios" in one):
+            vote.add(ratios := ratios_of(said[party]["ratios"]), found := said[party]["class-counts"])
+            of_party[party]["public_fit"] = public_fit(ratios, found)
         if vote.coverage() >= MIN_COVERAGE:
             likelihoods.append(vote.densities() + _LEAST_DENSITY)
             counts = np.vstack((counts, _RATIOS_WEIGH * counts.sum(axis=0)))
@@ -180,7 +181,7 @@ class Probabilities(ConsensusRule):
             rule=self.name,
             reason=f"{reason}; each party's class shares are divided out, and the federation's put back.",
             by_votes=False,
-            of_party={party: {"class_counts": one["class-counts"].tolist()} for party, one in said.items()},
+            of_party=of_party,
             trusts=None if trusts is None else dict(zip(said, trusts.tolist(), strict=True)),
             probs=probs,
         )

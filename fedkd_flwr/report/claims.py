@@ -239,21 +239,26 @@ def no_claim(record: RunRecord) -> str:
     """
     what = record.sends or "answers"
     if (more := _more(record)) is not None:
-        kind, sent = more
-        short = kind.rpartition(" ")[2]
-        what += f", class counts and {kind}" if sent else f" (and class counts and {short}, of who allows it)"
+        kinds, sent = more
+        listed = f"{', '.join(['class counts', *kinds[:-1]])} and {kinds[-1]}"
+        what += f", {listed}" if sent else f" (and {listed}, of who allows it)"
     return f"{what} are shared as they are (no noise)"
 
 
-def _more(record: RunRecord) -> tuple[str, int] | None:
-    """Return what goes with class counts, and how many parties sent it; 0: not known, None: nobody was asked."""
+def _more(record: RunRecord) -> tuple[list[str], int] | None:
+    """Return what goes with class counts, and how many parties sent it; 0: not known, None: nobody was asked.
+
+    The last names the rule. Who sends probabilities sends density ratios too where its node allows them.
+    """
     if record.claims:
         return None
+    ratios = sum(p.public_fit is not None for p in record.parties)
     if "probabilities" in record.settings("send") or "probabilities" in record.consensus_reason:  # by auto
         chosen = record.consensus_rule == "probabilities"
-        return "probabilities", sum(bool(p.class_counts) for p in record.parties) if chosen else 0
+        sent = sum(bool(p.class_counts) for p in record.parties) if chosen else 0
+        return [*(["density ratios"] if ratios or not sent else []), "probabilities"], sent
     asked = {"auto", "density-ratio"}.intersection(map(str, record.settings("consensus")))
-    return ("density ratios", sum(p.public_fit is not None for p in record.parties)) if asked else None
+    return (["density ratios"], ratios) if asked else None
 
 
 _TOLD = {
@@ -292,8 +297,8 @@ def unprotected(record: RunRecord) -> list[str]:
     also = " Besides, parties reported how accurate their models are." if measured else ""
     more = ""
     if (asked := _more(record)) is not None:
-        kind, sent = asked
-        rule, told = _TOLD[kind]
+        kinds, sent = asked
+        rule, told = _TOLD[kinds[-1]][0], ", and ".join(_TOLD[kind][1] for kind in kinds)
         who = f"{sent} of {len(record.parties)} parties" if sent else f"parties whose allow-vote-rules names {rule}"
         did = "may also have sent" if may and not sent else "also sent"
         more = (

@@ -10,6 +10,7 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report.claims import no_claim
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.rows import central_rows, simulated_pool
@@ -36,6 +37,12 @@ def _run(folder, algorithm, nodes=None, *, parties=3, **settings):
 def test_where_no_model_is_named_a_run_has_the_one_that_its_algorithm_needs(tmp_path, algorithm):
     record = _run(tmp_path, algorithm, model="")
     assert (record.status, "model" in record.changed) == ("completed", False)
+
+
+def test_a_run_on_probabilities_says_that_density_ratios_left_too(tmp_path):
+    record = _run(tmp_path, "fedct", **{"send": "probabilities", "num-rounds": 1})
+    assert record.consensus_rule == "probabilities"
+    assert no_claim(record).startswith("labels, class counts, density ratios and probabilities are shared")
 
 
 @pytest.mark.parametrize("algorithm", ["fedmd", "dd"])

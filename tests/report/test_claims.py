@@ -101,7 +101,7 @@ def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels
     assert "parties reported how accurate their models are" in claims.unprotected(record)[0]
     assert "1 of 2 parties also sent how many rows of each class they hold" in claims.unprotected(record)[0]
     published = record.publishable()
-    assert "class counts and ratios, of who allows it" in claims.no_claim(published)
+    assert "class counts and density ratios, of who allows it" in claims.no_claim(published)
     assert "parties whose allow-vote-rules names density-ratio also sent" in claims.unprotected(published)[0]
 
 
@@ -114,8 +114,12 @@ def test_probabilities_are_named_where_parties_sent_them_in_place_of_labels():
     assert claims.no_claim(record).startswith("labels, class counts and probabilities are shared")
     text = claims.unprotected(record)[0]
     assert "1 of 2 parties also sent how many rows of each class they hold, and how likely their models find" in text
+    record.party("a").public_fit = 0.5  # who allows density ratios sends them too
+    assert claims.no_claim(record).startswith("labels, class counts, density ratios and probabilities are shared")
+    told = "how much each public row looks like their rows of each class, and how likely their models find"
+    assert told in claims.unprotected(record)[0]
     record.consensus_rule = "majority"
-    assert "class counts and probabilities, of who allows it" in claims.no_claim(record)
+    assert "class counts, density ratios and probabilities, of who allows it" in claims.no_claim(record)
 
 
 def test_before_a_round_ended_class_counts_too_are_said_to_have_left_only_perhaps():
