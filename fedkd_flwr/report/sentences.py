@@ -18,8 +18,8 @@ _NAMED = 5  # more parties or classes than this are counted, not named
 _OWN_LOG = "The full text of the error is in that party's own log"
 
 REASONS: dict[str, str] = {
-    Code.BAD_INSTRUCTION: "The party could not read what the server sent. Install the same release of "
-    "fedkd-flwr on both sides.",
+    Code.BAD_INSTRUCTION: "The party could not read what the server sent. Both need the same release of fedkd-flwr, "
+    "and the same net where one is sent.",
     Code.BUDGET_EXCEEDED: "The request, added to what the party has spent in all earlier runs, exceeds its privacy "
     "budget. Ask for less (more noise, fewer rows or rounds), or let its operator raise epsilon-budget or delta-budget "
     "in its node config; the server cannot. The numbers are in that party's own log.",
