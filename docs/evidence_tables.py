@@ -223,12 +223,15 @@ def home_table(root: Path) -> str:
 def soft_table(root: Path, name: str = "soft-targets") -> str:
     """Return what models are worth that learnt from labels, and from probabilities."""
     kept = json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text())["found"]
-    lines = ["| federation, 5 seeds or (n) | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 7 + "|"]
+    seeds_of = {case: sorted(set.intersection(*map(set, by_send.values()))) for case, by_send in kept.items()}
+    most = max(map(len, seeds_of.values()))
+    head = f"| federation, {most} seeds or (n) | sent | accuracy | ROC AUC | log loss | home | KB up |"
+    lines = [head, "|---" * 7 + "|"]
     for case, by_send in kept.items():
-        seeds = sorted(set.intersection(*(set(found) for found in by_send.values())))
+        seeds = seeds_of[case]
         if len(seeds) < _FEWEST or len(by_send) < 2:
             continue
-        name = _federation(case) + (f" ({len(seeds)})" if len(seeds) != 5 else "")
+        name = _federation(case) + (f" ({len(seeds)})" if len(seeds) < most else "")
         for send, found in by_send.items():
             runs = [found[seed] for seed in seeds]
             cells = [_spread([run[key] for run in runs]) for key in (*_COMMON, "home")]

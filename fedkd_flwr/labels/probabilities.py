@@ -158,10 +158,13 @@ class Probabilities(ConsensusRule):
             usual = np.minimum(1.0, np.median(sizes) / np.maximum(counts.sum(axis=1), 1.0))
             counts *= np.where([is_informative(one) for one in heard], trusts, usual)[:, None]
         vote = DensityVote(num_public=len(ballot.votes), num_classes=counts.shape[1], robust=config.robust_sum)
-        of_party: dict[str, dict[str, Any]] = {p: {"class_counts": o["class-counts"].tolist()} for p, o in said.items()}
-        for party in (party for party, one in said.items() if "ratios" in one):
-            vote.add(ratios := ratios_of(said[party]["ratios"]), found := said[party]["class-counts"])
-            of_party[party]["public_fit"] = public_fit(ratios, found)
+        of_party: dict[str, dict[str, Any]] = {}
+        for party, one in said.items():
+            of_party[party] = {"class_counts": one["class-counts"].tolist()}
+            if "ratios" in one:
+                ratios = ratios_of(one["ratios"])
+                vote.add(ratios, one["class-counts"])
+                of_party[party]["public_fit"] = public_fit(ratios, one["class-counts"])
         if vote.coverage() >= MIN_COVERAGE:
             likelihoods.append(vote.densities() + _LEAST_DENSITY)
             counts = np.vstack((counts, _RATIOS_WEIGH * counts.sum(axis=0)))

@@ -300,7 +300,8 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
             problems.append(unknown("run config key", key, values, known))
         else:
             problems += not_read(key, value, card)
-    given["model"] = given.get("model") or card.model
+    if given.get("model", "") == "":
+        given["model"] = card.model
     try:
         settings = card.config(**for_algorithm)
     except ConfigError as error:

@@ -112,6 +112,9 @@ def test_how_well_labels_and_density_ratios_tell_members():
     assert said in _page("understand/privacy.md")
     assert f"up to {max(ratios.values()):.2f}; 0.5 is guessing" in _page("understand/privacy.md")
     assert all(auc > found[f"{key.partition(', ')[0]}, bagging: trees"] for key, auc in ratios.items())
+    least = min(auc for key, auc in ratios.items() if "default forests" in key)
+    assert f"with default forests {least:.1f}0 or more".replace(" 0.", " .") in _page("evidence/trees.md")
+    assert 0 <= least - 0.8 < 0.05
 
 
 def test_how_long_many_parties_and_fast_forests_take():

@@ -336,6 +336,7 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"partitioner": "iid(min_rows=3)"}, "parameter of partitioner iid must not be given, got 'min_rows'. Drop"),
         ({"partitioner": "dirichlet(min_rows=3", "seed": 1}, "partitioner must be a name, or a name with parameters"),
         # impossible together
+        ({"model": 0}, "model must be text, got 0"),
         ({"name": "../x"}, "name must be at most 100 letters, digits and . _ + = -, and start with"),
         ({"algorithm": "fedkt", "num-rounds": 3}, "num-rounds must be 1 for fedkt (one-shot), got 3. Drop it"),
         ({"num-parties": 2, "min-parties": 3}, "min-parties must be at most num-parties (2), got 3. Lower min-parties"),
