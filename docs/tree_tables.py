@@ -122,6 +122,9 @@ def rare_tables(root: Path, *keys: str, whole: bool = False) -> str:
 # ---------------------------------------------------------------- what it tells
 
 
+_LARGE = ", 1,200 rows"  # of a party, in place of 300
+
+
 def member_table(root: Path) -> str:
     """Return how well the audit's attack tells members, by what leaves and data."""
     found = json.loads((root / "benchmarks" / "results" / "tree-leaks.json").read_text())["members"]
@@ -132,10 +135,12 @@ def member_table(root: Path) -> str:
         f"{min(seeds)} seeds, with a 95 % interval. Two parties train on 300 rows of 600; 1,500 rows "
         "are public. *one model of all rows* is what histograms make, which themselves say more."
     )
-    lines = [told, "", f"| what leaves | {' | '.join(_TABLES[one] for one in tables)} |", "|---" * 4 + "|"]
-    for method in dict.fromkeys(key.partition(", ")[2] for key in found):
-        cells = [_attack(found.get(f"{table}, {method}", {})) for table in tables]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
+    large = _LARGE.strip(", ")
+    columns = [*(_TABLES[one] for one in tables), f"Adult, {large}"]
+    lines = [told, "", f"| what leaves | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    for method in dict.fromkeys(key.partition(", ")[2].removesuffix(_LARGE) for key in found if "drawn" not in key):
+        keys = [*(f"{table}, {method}" for table in tables), f"adult, {method}{_LARGE}"]
+        lines.append(f"| {method} | {' | '.join(_attack(found.get(key, {})) for key in keys)} |")
     return "\n".join(lines)
 
 
@@ -154,11 +159,10 @@ def value_table(root: Path) -> str:
     tables = [table for table in _TABLES if table in found]
     counted = [run["bagging: trees"]["counted"] for table in tables for run in found[table].values()]
     told = (
-        "Cells of a party's 300 rows, read off thresholds and paths alone; better attackers find more. *Spelt out*: of "
-        "values that no public row has, those that are a threshold. *Pinned*: some leaf's path holds the cell within a "
-        "twentieth of the column's range. *Wrong*: such intervals without a private row: trees taught by labels only "
-        "guess, for no cell is in labels. Flower's bagging also sends hessian sums, which count the rows of each class "
-        f"in the leaves of {100 * min(counted):.0f} % of the rows in a first tree."
+        "Cells of a party's 300 rows, read off thresholds and paths alone. *Spelt out*: of values that no public row "
+        "has, those that are a threshold. *Pinned*: some leaf's path holds the cell within a twentieth of the column's "
+        "range. *Wrong*: such intervals without a private row: labels hold no cell. Flower's bagging also sends "
+        f"hessian sums: they count the classes of {100 * min(counted):.0f} % of the rows in a first tree's leaves."
     )
     columns = {"not public": "spelt out", "pinned": "pinned", "empty": "wrong"}
     head = [f"{_TABLES[table]}: {word}" for table in tables for word in columns.values()]
