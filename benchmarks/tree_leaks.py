@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
-from trees import BAGGING, BOOSTED, FOREST, TREES, dealt, write_tables
+from trees import BAGGING, BOOSTED, FOREST, TREES, dealt, frame, write_tables
 
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.client_app import app
@@ -75,7 +75,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedKT: labels, drawn rows": {"algorithm": "fedkt", "send": "labels", **DRAWN, **BOOSTED},
 }
 LARGE = [name for name in METHODS if re.search("trees|one model|default|ratios", name)]
-METHODS |= {f"{name}, 1,200 rows": {**METHODS[name], "num-private": 4 * PARTIES * ROWS} for name in LARGE}
+for rows in (1200, 4800):  # the latter of the whole table
+    METHODS |= {f"{name}, {rows:,} rows": {**METHODS[name], "num-private": 2 * PARTIES * rows} for name in LARGE}
 CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:9])]  # "": values
 CASES += [("adult", method) for method in list(METHODS)[9:]]
 
@@ -237,11 +238,12 @@ def main() -> None:
     audits.write_page = lambda *_: None  # which takes longer to draw than the attack
     with tempfile.TemporaryDirectory() as folder:
         write_tables(options.data_root.absolute(), Path(folder))
+        frame("adult", options.data_root.absolute()).to_csv(Path(folder) / "whole.csv", index=False)
         for seed, (name, method) in itertools.product(range(201, 201 + options.seeds), CASES):
             found, key = (of_members, f"{name}, {method}") if method else (of_values, name)
             if not re.search(options.only, key) or str(seed) in found.get(key, {}):
                 continue
-            began, table = time.process_time(), Path(folder) / f"{name}.csv"
+            began, table = time.process_time(), Path(folder) / f"{'whole' if '4,800' in method else name}.csv"
             with captured_log():
                 made = members(table, METHODS[method], seed) if method else values(table, seed)
             found.setdefault(key, {})[str(seed)] = made

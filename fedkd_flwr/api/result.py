@@ -128,7 +128,7 @@ class FederationResult:
         if name not in self.model_bytes:
             known = ", ".join(one or "the server's (None)" for one in self.model_bytes) or "none"
             rule = f"name a model that {self.record.algorithm} left: {known}"
-            who = "the server's model answers" if "" in self.model_bytes else "all parties' models answer together"
+            who = "the server's model answers" if "" in self.model_bytes else "predict asks all of them together"
             raise DataError(explain("party", rule, party, f"Without party= {who}."))
         opened: dict[str, SavedModel] = self._opened  # type: ignore[attr-defined]
         if name not in opened:
@@ -143,7 +143,7 @@ class FederationResult:
             raise DataError(explain("path", "be a file in a folder that is there", seen, "Such as model.fedkd."))
         return write_atomic(path, self.model_bytes[party or ""])
 
-    def predict(self, data: Any, party: str | None = None) -> pd.Series[Any]:
+    def predict(self, data: Any, party: str | None = None, class_shares: Any = None) -> pd.Series[Any]:
         """Return the class, grade or number of each raw row, as the label column held it, under the index of the rows.
 
         Parameters
@@ -153,25 +153,29 @@ class FederationResult:
         party : str, optional
             Whose model answers. By default the server's. Where the algorithm leaves it none, the probabilities of all
             parties' models are averaged.
+        class_shares : str or dict, optional
+            How common each class is among these rows: ``{"ill": 0.1, "well": 0.9}``, ``"own"`` (the party's: default
+            of its model), ``"common"`` (all parties', as on common test rows) or ``"taught"`` (else the default).
 
         Raises
         ------
         DataError
-            If columns are missing, a value is no number where numbers are wanted, or there is no such model.
+            If columns are missing, a value is no number where numbers are wanted, or there is no such model or share.
         """
-        models, table = self._asked(party), table_of(data)
+        models, table = self._asked(party, class_shares), table_of(data)
         answers = models[0].predict(table) if len(models) == 1 else models[0].answers(_mean(models, table))
         label = str(self.record.config.get("label") or "prediction")
         return pd.Series(answers, index=_index(data, table), name=label)
 
-    def predict_proba(self, data: Any, party: str | None = None) -> pd.DataFrame:
-        """Return the probability of each class for each raw row; rows and models as in `predict`."""
-        table = table_of(data)
-        return pd.DataFrame(_mean(self._asked(party), table), index=_index(data, table), columns=self.classes)
+    def predict_proba(self, data: Any, party: str | None = None, class_shares: Any = None) -> pd.DataFrame:
+        """Return the probability of each class for each raw row; parameters as of `predict`."""
+        models, table = self._asked(party, class_shares), table_of(data)
+        return pd.DataFrame(_mean(models, table), index=_index(data, table), columns=self.classes)
 
-    def _asked(self, party: str | None) -> list[SavedModel]:
+    def _asked(self, party: str | None, class_shares: Any) -> list[SavedModel]:
         everybody = self.model_bytes if party is None and "" not in self.model_bytes else ()
-        return [self.model(name) for name in everybody or (party,)]
+        models = [self.model(name) for name in everybody or (party,)]
+        return models if class_shares is None else [one.for_shares(class_shares) for one in models]
 
     # ------------------------------------------------------------------------------------------------- pictures
 

@@ -73,6 +73,8 @@ def _one_table(data: Any, label: str, parties: Any) -> tuple[pd.DataFrame, str]:
         tables = {str(name): table_of(rows, label) for name, rows in data.items()}
         if not tables:
             raise DataError(explain("data", _FORMS, "an empty dict"))
+        if none := [name for name, rows in tables.items() if not len(rows)]:
+            raise DataError(explain(f"party {none[0]!r}", "hold at least one row", "none", "Leave it out."))
         column = free_name("party", [name for one in tables.values() for name in one.columns])
         whole = pd.concat([one.assign(**{column: name}) for name, one in tables.items()], ignore_index=True)
         whole.attrs["lacks"] = {canonical(party): columns for party, columns in lacking(tables).items()}

@@ -65,6 +65,7 @@ def compare(
     """Return what runs reached beside each other, and which differences are more than noise.
 
     Runs that differ only in their seed are one group. Each group is compared with that of the first run, seed by seed.
+    Raises `DataError` if there is no such run.
 
     Parameters
     ----------
@@ -82,11 +83,6 @@ def compare(
         ``deviation``, and for the later groups ``difference`` to the first one, half the width of its 95 % interval
         (``plus_minus``), the number of ``seeds``, and the ``verdict`` in words. ``attrs["text"]`` is what the command
         line prints.
-
-    Raises
-    ------
-    DataError
-        If there is no such run.
     """
     records: dict[str, RunRecord] = {}
     for one in runs:
@@ -112,6 +108,8 @@ def choose(
     **settings: Any,
 ) -> pd.DataFrame:
     """Compare algorithms and consensus rules on your rows, each with the same parties, the best first.
+
+    Runs that ended are kept in ``output_dir`` and not repeated, unless ``model`` is an object, whose code may change.
 
     Parameters
     ----------
@@ -141,10 +139,6 @@ def choose(
     ------
     FedkdError
         As `simulate`, or if a candidate is not known.
-
-    Notes
-    -----
-    Runs that ended are kept in ``output_dir`` and not repeated, unless ``model`` is an object, whose code may change.
     """
     rows_of = {key: settings.pop(key, None) for key in ("public", "test")}
     with given_rows(data, label=label, parties=parties, **rows_of) as (rows, _):

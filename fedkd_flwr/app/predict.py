@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
-from fedkd_flwr.stores.saved_model import SavedModel
+from fedkd_flwr.stores.saved_model import SavedModel, logger
 
 __all__ = ["find_models", "notes", "predictions", "read_class_shares", "read_rows"]
 
@@ -91,10 +90,12 @@ def predictions(
         way_out = f"Its columns are {short_list(list(table.columns))}."
         raise DataError(explain("--id-column", "be a column of the rows", id_column, way_out))
     _refuse_other_classes(model, table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of unknown categories: `notes` says which
+    logger.disabled = True  # once for each model and question; `notes` says it once
+    try:
         known = np.mean([one.predict_proba(table) for one in models], axis=0)
         found = model.answers(known) if others else model.predict(table)
+    finally:
+        logger.disabled = False
     if threshold is not None:
         found = np.array(schema.classes)[(known[:, 1] >= threshold).astype(np.int64)]
     answers = pd.DataFrame({"prediction": found})
@@ -103,8 +104,7 @@ def predictions(
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)
     if carried := _carried(model, table, id_column):
         if carried in answers.columns:  # JSON holds each name once
-            rule, way_out = "have another name than the answers", "Rename it in the rows."
-            raise DataError(explain("the id column", rule, carried, way_out))
+            raise DataError(explain("the id column", "have another name than the answers", carried, "Rename it."))
         answers.insert(0, carried, table[carried].to_numpy())
     return answers
 

@@ -22,7 +22,7 @@ from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.rules import NO_RULES, Rules
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.errors import DataError, explain, printable
+from fedkd_flwr.errors import Code, DataError, explain, printable
 from fedkd_flwr.labels.target import Target
 
 __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules"]
@@ -74,10 +74,11 @@ def look(
 ) -> Look:
     """Look at each column of a table: find what it is, and by which rules its cells are read.
 
-    The label column may be absent. ``command`` returns the complete next command for rules in words. A class with fewer
-    than ``rare`` rows is named; with ``needs_label`` the caller leaves rows without
-    a label out. A `DataError` ends with the complete next command.
+    The label column may be absent. ``command`` returns the complete next command, with which a `DataError` ends, for
+    rules in words. A class of fewer than ``rare`` rows is named; with ``needs_label`` rows need a label to be used.
     """
+    if not len(table):
+        raise DataError(explain("table", "hold at least one row", "none"), code=Code.NO_ROWS)
     command = command or _schema_command
     names = [str(name) for name in table.columns]
     _refuse_unknown(names, label, rules)
@@ -156,8 +157,7 @@ def _look_at_images(
     notes = [ColumnNote(name="", read_as=f"images, {' x '.join(map(str, shape))} (channels, height, width)")]
     classes: tuple[str, ...] = ()
     if label in table.columns:
-        own = rules.of_column(label, [label])
-        classes, said = look_at_classes(table[label], label, own, rare, needs_label)
+        classes, said = look_at_classes(table[label], label, rules.of_column(label, [label]), rare, needs_label)
         notes.append(ColumnNote(name=label, **said))
     return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="", shape=shape)
 

@@ -83,10 +83,10 @@ def choose_rule(
     if coverage is not None:
         if coverage >= MIN_COVERAGE:
             if bins and skew is not None and skew < MIN_SKEW_OF_BINS:
-                alike = f"The parties hold about the same numbers ({100 * skew:.1f} points apart)"
+                alike = f"Most parties hold about the same numbers ({100 * skew:.1f} points apart)"
                 return RuleChoice("majority", f"{alike}: there labels are as good.")
             if num_classes == 2 and not bins and skew is not None and skew < MIN_SKEW and not _is_rare(class_counts):
-                alike = f"The parties hold the two classes in about the same shares ({100 * skew:.1f} points apart)"
+                alike = f"Most parties hold the two classes in about the same shares ({100 * skew:.1f} points apart)"
                 return RuleChoice(
                     "density-ratio",
                     f"{alike}, so a party's label of a row counts as much as its density ratio.",

@@ -25,9 +25,11 @@ _WATCHERS = {
     "everyone who sees the result": "everyone who sees the result, the other parties too, but not the server",
 }
 _TRUSTED = {
-    "server": "the party's own software alone, which adds the noise before anything leaves; not the server",
+    "server": "the party's own software alone, which {does} before anything leaves; not the server",
     "everyone who sees the result": "the server, which sees what parties send without noise, and adds it",
 }
+_DOES = {True: ("draws the subset", "subset that was drawn"), False: ("adds the noise", "noise that was added")}
+_PASSED = {True: "yes: computed without looking at private data", False: "no: for the operator only"}
 _NOBODY = "nobody: nothing is promised"
 
 
@@ -60,18 +62,17 @@ def claim_cells(claim: Claim) -> dict[str, str]:
     unit, adversary, basis = (str(rest.pop(key, "–")) for key in ("unit", "adversary", "basis"))
     trusted = str(rest.pop("protects from", "–"))
     epsilon, delta = rest.pop("epsilon", None), rest.pop("delta", None)
+    who, (does, done) = _TRUSTED.get(adversary, trusted), _DOES["draws the subset" in trusted]
     cells = {
         "protects": _WHO.get(unit, unit),
         "against": _WATCHERS.get(adversary, adversary),
-        "trusted for it": _TRUSTED.get(adversary, trusted) if bounded(claim) or epsilon == WITHHELD else _NOBODY,
+        "trusted for it": who.format(does=does) if bounded(claim) or epsilon == WITHHELD else _NOBODY,
         "epsilon": bound_text(epsilon),
         "delta": bound_text(delta) + (f" ({_small(rare)})" if 0 < (rare := _number(delta)) < 0.1 else ""),
         "data sets compared": str(rest.pop("neighbouring relation", "–")),
-        "basis": "proven: follows from the noise that was added" if basis == "proven" else basis,
-        "may be passed on": "yes: computed without looking at private data"
-        if rest.pop("publishable", None) is True
-        else "no: for the operator only",
-        "noise": str(rest.pop("mechanism", "–")),
+        "basis": f"proven: follows from the {done}" if basis == "proven" else basis,
+        "may be passed on": _PASSED[rest.pop("publishable", None) is True],
+        "mechanism": str(rest.pop("mechanism", "–")),
     }
     return {key: plain(value) for key, value in (cells | {str(k): str(v) for k, v in rest.items()}).items()}
 
@@ -86,8 +87,8 @@ def _small(probability: float) -> str:
 
 def _factor(odds: float) -> str:
     if odds < 10:
-        return f"{math.ceil(odds * 100 - 1e-9) / 100:.2f}"
-    return f"{math.ceil(odds):,}" if odds < 1e6 else "more than a million"
+        return f"of at most {math.ceil(odds * 100 - 1e-9) / 100:.2f}"
+    return f"of at most {math.ceil(odds):,}" if odds < 1e6 else "that may exceed a million"
 
 
 def _question(claim: Claim) -> str:
@@ -122,7 +123,7 @@ def claim_meaning(claim: Claim) -> str:
     odds = math.exp(min(_number(epsilon), 700.0))
     text = (
         f"What {watcher} can learn from this run shifts the odds on the question {_question(claim)}, "
-        f"by a factor of at most {_factor(odds)}"
+        f"by a factor {_factor(odds)}"
     )
     failing = _number(delta)
     if failing > 0:
@@ -184,7 +185,8 @@ def trust(claims: Sequence[Claim]) -> list[str]:
             "else."
         )
     if "party" in sides:
-        text = "Each party adds the noise itself, before anything leaves it. "
+        does = _DOES[all("draws the subset" in str(claim.get("protects from")) for claim in claims)][0]
+        text = f"Each party {does} itself, before anything leaves it. "
         found.append(
             text + "The server needs no trust for these claims."
             if proven and sides == {"party"}
@@ -315,6 +317,5 @@ def unprotected(record: RunRecord) -> list[str]:
         "the private rows: which classes a party knows, where its model errs, and, where a public row resembles a "
         "private one, possibly that this row was trained on (membership inference) or how it was labelled. The "
         "server sees each party's labels; every party sees the combined ones.",
-        "Whether this is acceptable depends on how sensitive the private labels are. Parties for whom it is not "
-        "acceptable should not take part in a run without noise: require-privacy in their node config refuses it.",
+        "A party for whom this is not acceptable refuses it by require-privacy in its node config.",
     ]

@@ -23,7 +23,7 @@ from fedkd_flwr.report.thresholds import curves_plot, threshold_table, threshold
 
 __all__ = ["boxes", "headline", "write_page"]
 
-_IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
+_IN_SECTIONS = ("consensus", "public set fit", "lowest agreement by party")
 _PLOTS = (accuracy_plot, own_rows_plot, numbers_plot, confusion_plot, curves_plot, rounds_plot)
 
 

@@ -118,22 +118,19 @@ def changes(record: RunRecord) -> list[tuple[PartyRecord, Difference]]:
 
 
 def own_rows_finding(record: RunRecord) -> str:
-    """Return a clause on how many parties lose on their own rows; "" where that is not known.
-
-    It stands beside every finding on common rows, so that gains there hide no losses at home.
-    """
-    found = changes(record)
-    if not found:
+    """Return a clause on who loses on own rows, so that gains on common ones hide no loss; "" where it is not known."""
+    figure = results.figure_used(record, "own")
+    if not (found := [pair for _, *pair in results.pairs(record, "own", figure)]):
         return ""
-    lost = sum(d.value < 0 for _, d in found)
-    words = "loses" if lost == 1 else "lose"
-    who = "none loses" if not lost else "all lose" if lost == len(found) > 1 else f"{lost} of {len(found)} {words}"
-    name, fixed = results.figure_used(record, "own"), results.fixed_answer(record, "own")
+    lost = sum(after < alone for alone, after in found)
+    some = f"{lost} of {len(found)} {'loses' if lost == 1 else 'lose'}"
+    who = "none loses" if not lost else "all lose" if lost == len(found) > 1 else some
     # a party with rows of one class has 1 by whatever always gives that class
-    beside = f" (one fixed answer {fixed:.2f})" if name == "balanced_accuracy" and fixed is not None else ""
-    alone, after = fmean(d.alone for _, d in found), fmean(d.after for _, d in found)
-    name = results.figure_name(name)
-    return f"at home, on their own rows, {who}: {name} {alone:.2f} alone, {after:.2f} with it{beside}"
+    fixed = results.fixed_answer(record, "own") if figure == "balanced_accuracy" else None
+    beside = f" (one fixed answer {fixed:.2f})" if fixed is not None else ""
+    alone, after = map(fmean, zip(*found, strict=True))
+    reach = f"{results.figure_name(figure)} {alone:.2f} alone, {after:.2f} with it{beside}"
+    return f"at home, on their own rows, {who}: {reach}"
 
 
 def losers_warning(record: RunRecord) -> str:

@@ -42,7 +42,7 @@ def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
         yield Line("public set fit", line)
     yield from _over_rounds(record)
     if line := _by_party([(p.name, p.agreement) for p in record.parties]):
-        yield Line("agreement by party", line)
+        yield Line("lowest agreement by party", line)
     for rows in results.ROWS:
         yield from _of_parties(record, rows)
     if "common" in record.server or record.server_model:

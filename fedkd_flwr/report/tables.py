@@ -104,13 +104,13 @@ def _test_rows(record: RunRecord, rows: str) -> str:
 
 
 FIGURES_EXPLAINED = (
-    "Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) is the "
-    "party's model trained on its own rows only. Accuracy is the share of test rows that a model classifies correctly. "
-    "Balanced accuracy is the mean recall of the classes that occur in the test rows, and is shown where one is rare. "
-    "R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the mean. "
-    "RMSE is the root of the mean squared error and MAE the mean absolute error, both in the label's unit. A better "
-    f"model is named where own rows show a gain or loss beyond its 95 % interval, on {LEAST_ROWS} rows or more (of the "
-    "rarest class, where balanced accuracy decides)."
+    "Common rows are one test set for all parties; there models of the federation answer for the class shares of its "
+    "labels, which noise makes more even (fedkd predict --class-shares common). Own rows are each party's test rows, "
+    "answered for its own shares. Rounds show models as taught. Alone (SOLO) is the party's model trained on its own "
+    "rows only. Accuracy is the share of test rows that are classified correctly, balanced accuracy, shown where a "
+    "class is rare, the mean recall of the classes. R2 is the share of the label's variance that a model explains. "
+    "RMSE and MAE (mean absolute error) are in the label's unit. A better model is named where own rows show a gain or "
+    f"loss beyond its 95 % interval, on {LEAST_ROWS} rows or more (of the rarest class, where one is rare)."
 )
 
 

@@ -109,8 +109,9 @@ def thresholds_explained(record: RunRecord) -> str:
     """Return whose thresholds these are, and which is best."""
     name, curve = list(results.of_kinds(record, points).items())[-1]
     whose = {"server's model": "the server's model", "alone (SOLO)": "all parties' models alone, together"}
+    shares = " --class-shares common" if (name, results.rows_used(record)) == ("with the federation", "common") else ""
     return (
         f"Of {whose.get(name, 'all parties together, with the federation')}: a row is answered {_positive(record)} "
-        "where its probability is the threshold or more, as with fedkd predict --threshold. Balanced accuracy is "
-        f"highest at {_best(curve).threshold:.2f}; that was chosen on these test rows, so expect less on new ones."
+        f"where its probability is the threshold or more, as with fedkd predict{shares} --threshold. Balanced "
+        f"accuracy is highest at {_best(curve).threshold:.2f}; chosen on these test rows, so expect less on new ones."
     )

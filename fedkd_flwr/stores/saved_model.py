@@ -63,9 +63,9 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def for_shares(self, shares: str | Mapping[str, float]) -> SavedModel:
         """Return this model for rows of a population with other class shares, such as those of next year.
 
-        ``shares``: each class's by its name, as any numbers above 0 in that proportion; or ``own`` (the party's own
-        rows), ``common`` (all parties'), or ``taught`` (what the model learnt from). Raises `DataError` for others, and
-        of a model without the shares it was taught with, or without probabilities.
+        ``shares``: each class's by its name, as any numbers above 0 in that proportion; or ``own`` (the party's),
+        ``common`` (all parties'), or ``taught`` (what the model learnt from). Raises `DataError` for others, and of a
+        model that does not know the latter, or gives no probabilities.
         """
         known, classes = self.classifier.shares, self.classes
         if not Answering(self.classifier, known.get("taught")).moves:
@@ -76,11 +76,11 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             if shares not in known:
                 raise DataError(explain("class shares", f"be one of {', '.join(known)}, or a share a class", shares))
             return replace(self, shares=known[shares])
+        shares = {dict(zip(self.classes_.tolist(), classes, strict=True)).get(k, k): v for k, v in shares.items()}
         if set(shares) != set(classes):
-            seen = short_list([str(name) for name in shares])
-            raise DataError(explain("class shares", f"name each class once: {short_list(classes)}", seen))
-        wanted = np.array([shares[name] for name in classes], dtype=np.float64)
-        if not (wanted > 0).all():
+            rule = f"name each class once: {short_list(classes)}"
+            raise DataError(explain("class shares", rule, short_list(list(shares))))
+        if not ((wanted := np.array([shares[name] for name in classes], dtype=np.float64)) > 0).all():
             raise DataError(explain("class shares", "be numbers above 0", dict(shares)))
         return replace(self, shares=class_shares(wanted, pseudo_count=0))
 

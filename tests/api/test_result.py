@@ -99,6 +99,15 @@ def test_each_party_s_model_answers_and_another_name_is_refused(done):
         done.predict(_rows(), party="east")
 
 
+def test_models_answer_for_other_class_shares(done):
+    asked = dict(zip(CLASSES, (9, 1), strict=True))
+    expected = done.model("south").for_shares(asked).predict_proba(_rows())
+    assert done.predict_proba(_rows(), "south", asked).to_numpy() == pytest.approx(expected)
+    assert done.predict(_rows(), "south", "own").tolist() == done.predict(_rows(), "south").tolist()
+    with pytest.raises(DataError, match="class shares must be one of taught, own, common, or a share a class"):
+        done.predict(_rows(), "south", "others")
+
+
 def test_without_a_server_s_model_the_parties_probabilities_are_averaged(tmp_path):
     without_server_model = _simulated(tmp_path, algorithm="fedct", num_rounds=1, centralised=False)
     rows, names = _rows(20), ["<b>north</b>", "south"]
@@ -106,7 +115,7 @@ def test_without_a_server_s_model_the_parties_probabilities_are_averaged(tmp_pat
     mean = without_server_model.predict_proba(rows)
     assert mean.to_numpy() == pytest.approx((each[0] + each[1]) / 2)
     assert without_server_model.predict(rows).tolist() == [CLASSES[i] for i in mean.to_numpy().argmax(axis=1)]
-    with pytest.raises(DataError, match="Without party= all parties' models answer together"):
+    with pytest.raises(DataError, match="Without party= predict asks all of them together"):
         without_server_model.model()
     with pytest.raises(DataError, match=r"must have left one model, got 2, of parties\. Give party=NAME"):
         fk.load("last", output_dir=tmp_path)

@@ -184,7 +184,13 @@ def test_rows_in_any_form_are_read_alike(door, plain, tmp_path):
     ]
     assert [figures(other.record) == figures(one.record) for other in others] == [True] * 3
     arrays = {name: (part[["age", "bmi"]].to_numpy(), part.outcome == "ill") for name, part in apart.items()}
-    assert door(arrays, algorithm="fedct", num_rounds=1).predict(arrays["north"][0]).dtype == bool
+    X, done = arrays["north"][0], door(arrays, algorithm="fedct", num_rounds=1)
+    assert done.predict(X).dtype == bool
+    assert done.predict(X, class_shares={True: 1, False: 9}).sum() <= done.predict(X, class_shares="taught").sum()
+    with pytest.raises(DataError, match="party 'east' must hold at least one row"):
+        door({**arrays, "east": (X[:0], arrays["north"][1][:0])})
+    with pytest.raises(DataError, match="table must hold at least one row"):
+        door(rows[:0], label="outcome", parties=3)
 
 
 def test_a_column_says_whose_row_it_is_and_the_answers_keep_text_and_index(plain):

@@ -267,7 +267,7 @@ def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_deman
         node |= {"allow-algorithms": "fedct", "allow-vote-rules": "density-ratio"}
     silos["north"]["require-privacy"] = True
     record = _deploy(tmp_path, silos, AUTO)
-    assert "The parties hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
+    assert "hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "not ready: privacy-required")]
     assert all(record.party(name).public_fit > 0 for name in ("south", "west"))
 

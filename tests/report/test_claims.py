@@ -56,6 +56,13 @@ def test_who_must_be_trusted_depends_on_where_the_noise_is():
     assert "needs no trust" not in claims.trust([{**LABELS, "basis": "none: seeded"}])[0]
 
 
+def test_a_random_subset_is_not_called_noise():
+    told = [*claims.trust([SUBSET]), *map(str, claims.claim_cells(SUBSET).values())]
+    assert told[0].startswith("Each party draws the subset itself, before anything leaves it.")
+    assert not any("noise" in text for text in told)
+    assert "adds the noise itself" in claims.trust([RECORD, SUBSET])[0]
+
+
 @pytest.mark.parametrize(
     ("basis", "words"),
     [

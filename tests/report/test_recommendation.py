@@ -123,6 +123,13 @@ def test_the_finding_names_its_figure_since_that_on_common_rows_may_be_another()
     assert found.endswith("balanced accuracy 0.60 alone, 0.60 with it (one fixed answer 0.50)")
 
 
+def test_the_finding_counts_losses_of_r2_too():
+    one, other = (Metrics(n=400, accuracy=0.5, r2=r2) for r2 in (0.08, -0.53))
+    assert own_rows_finding(record_of([one], [other], rows="own")).endswith(
+        "1 of 1 loses: R2 0.08 alone, -0.53 with it"
+    )
+
+
 def test_a_loss_on_four_rows_of_a_class_is_too_few_to_say_however_many_the_others_are():
     one, other = (
         Metrics(n=400, accuracy=0.99, balanced_accuracy=sum(r) / 2, recall=r, support=[396, 4])

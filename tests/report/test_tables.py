@@ -66,7 +66,7 @@ def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_
     assert "balanced accuracy alone, 500 common rows" in table
     assert "own test rows accuracy alone, own rows" in table
     assert table.count("party-000 decision-tree 0.500 0.500 +0.000 40 0.064 0.936 +0.872") == 1
-    assert "Balanced accuracy is the mean recall of the classes" in table
+    assert "balanced accuracy, shown where a class is rare, the mean recall of the classes" in table
     assert "The accuracy of always answering the commonest class is 0.936 on common test rows." in table
     assert "accuracy of the server's model" not in text
 
