@@ -80,12 +80,12 @@ class FedCTClient(PartyClient):
             self._train(model, instruction)
         else:
             fit_both(model, party, instruction, probs)
-        model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=party.public.schema.class_shares)
-        saved = instruction.saved
+        known = party.public.schema.class_shares or (None if instruction.config.noisy else ())
+        model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=known)
+        alone_then = {} if instruction.saved is None else instruction.saved.meta.get("alone", {})
         # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
-        asked = party.keep_model and not party.simulated
-        if not asked and not model.continues and saved is not None and "alone" in saved.meta:
-            return Finished(model=model, solo=unpack_metrics(saved.meta["alone"]))
+        if (party.simulated or not party.keep_model) and not model.continues and alone_then:
+            return Finished(model=model, solo=unpack_metrics(alone_then))
         alone = party.model(seed=instruction.seed("model"))
         told = {"config": instruction.config, "rounds": instruction.server_round}
         train_as_long(alone, party.X, party.y, **told, num_public=party.public.num_rows)

@@ -28,10 +28,10 @@ class OneShotVoteClient(PartyClient):
             return Finished(model=alone, solo=party.metrics(alone), learnt=False)
         probs = soft_labels(party, instruction)
         model = fit_both(party.model(seed=instruction.seed("model")), party, instruction, probs)
-        model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=party.public.schema.class_shares)
+        known = party.public.schema.class_shares or (None if instruction.config.noisy else ())
+        model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=known)
         labelled = 0 if instruction.labels is None else int((instruction.labels != ABSTAIN).sum())
-        alone = fit_as_long(
-            party.model(seed=instruction.seed("model")), party.X, party.y, num_rows=len(party.y) + labelled
-        )
+        fresh = party.model(seed=instruction.seed("model"))
+        alone = fit_as_long(fresh, party.X, party.y, num_rows=len(party.y) + labelled)
         alone.shares = learnt_shares(alone, party.y, None)
         return Finished(model=model, solo=party.metrics(alone), alone=alone)

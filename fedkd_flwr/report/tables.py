@@ -105,9 +105,9 @@ def _test_rows(record: RunRecord, rows: str) -> str:
 
 FIGURES_EXPLAINED = (
     "Common rows are one test set for all parties; there models of the federation answer for the class shares of its "
-    "labels, which noise makes more even (fedkd predict --class-shares common). Own rows are each party's test rows, "
-    "answered for its own shares. Rounds show models as taught. Alone (SOLO) is the party's model trained on its own "
-    "rows only. Accuracy is the share of test rows that are classified correctly, balanced accuracy, shown where a "
+    "labels (fedkd predict --class-shares common), with noise as they were taught, as in each round. Own rows are each "
+    "party's test rows, answered for its own shares. Alone (SOLO) is the party's model trained on its own rows only. "
+    "Accuracy is the share of test rows that are classified correctly, balanced accuracy, shown where a "
     "class is rare, the mean recall of the classes. R2 is the share of the label's variance that a model explains. "
     "RMSE and MAE (mean absolute error) are in the label's unit. A better model is named where own rows show a gain or "
     f"loss beyond its 95 % interval, on {LEAST_ROWS} rows or more (of the rarest class, where one is rare)."

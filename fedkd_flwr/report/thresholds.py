@@ -109,7 +109,8 @@ def thresholds_explained(record: RunRecord) -> str:
     """Return whose thresholds these are, and which is best."""
     name, curve = list(results.of_kinds(record, points).items())[-1]
     whose = {"server's model": "the server's model", "alone (SOLO)": "all parties' models alone, together"}
-    shares = " --class-shares common" if (name, results.rows_used(record)) == ("with the federation", "common") else ""
+    parties, whose_shares = name == "with the federation", "taught" if record.claims else "common"
+    shares = f" --class-shares {whose_shares}" if parties and results.rows_used(record) == "common" else ""
     return (
         f"Of {whose.get(name, 'all parties together, with the federation')}: a row is answered {_positive(record)} "
         f"where its probability is the threshold or more, as with fedkd predict{shares} --threshold. Balanced "

@@ -102,6 +102,22 @@ def test_what_an_attack_finds_in_answers_to_drawn_rows():
     assert f"{said}, in its probabilities of real rows with {real}" in page
 
 
+def test_what_the_audit_finds_on_images():
+    rows = {
+        "fedct": "labels",
+        "fedct-ratios": "labels, class counts, ratios",
+        "dd": "probabilities",
+        "fedavg": "weights",
+    }
+    page, found = _page("evidence/attacks.md"), _record("audit-fashion-mnist")["summary"]
+    assert found.keys() == rows.keys()
+    for name, one in found.items():
+        low, high = (end(seed[i] for seed in one["auc by seed"]) for i, end in ((1, min), (2, max)))
+        shares = f"{one['auc']:.3f} ({low:.3f}–{high:.3f}) | {100 * one['found_at_1_percent']:.1f} %"
+        assert f" | {rows[name]} | {shares} | " in page
+    assert f"without shadow runs sees the same ({found['fedct']['auc without shadows']:.3f})" in page
+
+
 def test_how_well_labels_and_density_ratios_tell_members():
     found = {
         key: fmean(run["auc"][0] for run in runs.values()) for key, runs in _record("tree-leaks")["members"].items()
@@ -115,14 +131,18 @@ def test_how_well_labels_and_density_ratios_tell_members():
         [auc for key, auc in ratios.items() if ("default forests" in key) == default] for default in (True, False)
     )
     assert 0 <= min(forests) - 0.8 < 0.05
-    large = [
-        found[f"adult, {one}, 1,200 rows"]
-        for one in ("FedCT, default forests: labels, density ratios", "FedCT: labels, density ratios", "bagging: trees")
-    ]
+    ours, trees = (
+        [found[f"adult, {one}, 4,800 rows"] for one in some]
+        for some in (
+            ("FedCT, default forests: labels, density ratios", "FedCT: labels, density ratios"),
+            ("bagging: trees", "one model of all rows"),
+        )
+    )
+    assert max(ours) < min(trees)
     assert (
         "tell about as much as a whole forest: .80 or more; XGBoost's tell "
-        f"{_short(min(boosted), 2)} to {_short(max(boosted), 2)}.** Of 1,200 rows these tell "
-        f"{_short(large[0], 2)} and {_short(large[1], 2)}, bagging {_short(large[2], 2)}."
+        f"{_short(min(boosted), 2)} to {_short(max(boosted), 2)}. Of 4,800 rows both tell less than bagging and "
+        f"histograms** ({' and '.join(_short(one, 2) for one in ours)}; {_short(min(trees), 2)})."
     ) in _page("evidence/trees.md")
 
 

@@ -70,6 +70,8 @@ def test_shares_are_those_of_own_rows_of_public_ones_and_of_both_together():
     }
     told = learnt_shares(model, np.array([0] * 8), np.array([0, 1, 1, -1, 1], np.int16), known=(0.25, 0.75))
     assert told["common"].tolist() == [0.25, 0.75]
+    noisy = learnt_shares(model, np.array([0] * 8), np.array([0, 1, 1, -1, 1], np.int16), known=None)
+    assert sorted(noisy) == ["own", "taught"]
 
 
 def test_a_net_learns_half_from_own_rows_and_half_from_public_ones():
