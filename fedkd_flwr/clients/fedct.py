@@ -82,9 +82,9 @@ class FedCTClient(PartyClient):
             fit_both(model, party, instruction, probs)
         known = party.public.schema.class_shares or (None if instruction.config.noisy else ())
         model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=known)
-        alone_then = {} if instruction.saved is None else instruction.saved.meta.get("alone", {})
+        alone_then = None if instruction.saved is None else instruction.saved.meta.get("alone")
         # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
-        if (party.simulated or not party.keep_model) and not model.continues and alone_then:
+        if (party.simulated or not party.keep_model) and not model.continues and alone_then is not None:
             return Finished(model=model, solo=unpack_metrics(alone_then))
         alone = party.model(seed=instruction.seed("model"))
         told = {"config": instruction.config, "rounds": instruction.server_round}
