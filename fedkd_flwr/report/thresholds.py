@@ -109,10 +109,10 @@ def thresholds_explained(record: RunRecord) -> str:
     """Return whose thresholds these are, and which is best."""
     name, curve = list(results.of_kinds(record, points).items())[-1]
     whose = {"server's model": "the server's model", "alone (SOLO)": "all parties' models alone, together"}
-    parties, whose_shares = name == "with the federation", "taught" if record.claims else "common"
-    shares = f" --class-shares {whose_shares}" if parties and results.rows_used(record) == "common" else ""
+    moved = f" (of models that carry class shares with --class-shares {'taught' if record.claims else 'common'})"
+    moved = moved if name == "with the federation" and results.rows_used(record) == "common" else ""
     return (
         f"Of {whose.get(name, 'all parties together, with the federation')}: a row is answered {_positive(record)} "
-        f"where its probability is the threshold or more, as with fedkd predict{shares} --threshold. Balanced "
+        f"where its probability is the threshold or more, as with fedkd predict --threshold{moved}. Balanced "
         f"accuracy is highest at {_best(curve).threshold:.2f}; chosen on these test rows, so expect less on new ones."
     )
