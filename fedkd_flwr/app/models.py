@@ -7,6 +7,7 @@ from collections.abc import Collection
 from functools import partial
 
 from fedkd_flwr.algorithms import Card
+from fedkd_flwr.checks import split_words
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, explain
@@ -15,7 +16,8 @@ from fedkd_flwr.models.zoo import make_model, pick_model
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
 
-__all__ = ["check_lacks", "check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
+__all__ = ["check_lacks", "check_role", "common_kind", "final_model", "global_model", "model_factory", "own_model"]
+__all__ += ["party_roles"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -38,8 +40,8 @@ def check_role(role: str, model: Classifier, own: Classifier) -> None:
     if model.takes_text is not own.takes_text:
         kinds = {True: "raw texts", False: "numbers"}
         rule = f"read {kinds[own.takes_text]}, as the party's own model does"
-        way_out = "Give model, teacher-model and student-model models of one kind."
-        raise ConfigError(explain(f"{role}-model", rule, f"one that reads {kinds[model.takes_text]}", way_out))
+        seen = f"one that reads {kinds[model.takes_text]}"
+        raise ConfigError(explain(f"{role}-model", rule, seen, "Give all three models of one kind."))
 
 
 def check_lacks(card: Card, lacks: Collection[str]) -> None:
@@ -50,10 +52,15 @@ def check_lacks(card: Card, lacks: Collection[str]) -> None:
         raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))
 
 
+def common_kind(spec: str, public: PublicSet) -> str:
+    """Return the kind of a model for all: of mixed ones the first that is no net, which few rows teach too little."""
+    first, *others = dict.fromkeys(pick_model(spec, i) for i in range(len(split_words(spec))))
+    return min(first, *others, key=lambda one: model_factory(one, public)(seed=0).takes_steps) if others else first
+
+
 def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     """Return what makes the server's model; a name or parameter nobody knows is said now, not after all trained."""
-    spec = config.final_model or config.student_model or config.model
-    make = model_factory(pick_model(spec, 0), public)
+    make = model_factory(common_kind(config.final_model or config.student_model or config.model, public), public)
     make(seed=0)
     return make
 
@@ -71,19 +78,13 @@ def own_model(config: RunConfig, node: NodeConfig) -> str:
 
     A silo that demands privacy takes none from a run: it has its own, else the usual one.
     """
-    if node.takes_models:
-        return config.model
-    if node.model:
-        return node.model
+    if node.takes_models or node.model:
+        return config.model if node.takes_models else node.model
     usual = config.card.model
     if config.model != usual:
-        logger.warning(
-            "%s: a node that demands privacy takes no model from a run, got %s. It has %s; give this node a model for "
-            "another. PrivateKT needs the run's net at all parties.",
-            node.party,
-            config.model,
-            usual,
-        )
+        said = "%s: a node that demands privacy takes no model from a run, got %s. It has %s; its config may name "
+        said += "another. PrivateKT needs the run's net at all parties."
+        logger.warning(said, node.party, config.model, usual)
     return usual
 
 
@@ -92,8 +93,7 @@ def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -
     made: dict[str, ModelFactory] = {}
     for role in {"teacher", "student"}.intersection(config.card.roles):
         # a silo's own choice of model stands for its teachers and students too
-        spec = config.model_of(role)
-        if spec and node.takes_models:
+        if (spec := config.model_of(role)) and node.takes_models:
             made[role] = model_factory(pick_model(spec, index), party.public)
             check_role(role, made[role](seed=0), party.model(seed=0))
     return made

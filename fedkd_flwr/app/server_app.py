@@ -250,12 +250,11 @@ def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: P
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
     """Train one model on all private rows pooled: what no federation could see."""
-    from fedkd_flwr.app.models import model_factory
+    from fedkd_flwr.app.models import common_kind, model_factory
     from fedkd_flwr.clients.score_exchange import pretrain_on
-    from fedkd_flwr.models.zoo import pick_model
     from fedkd_flwr.seeds import derive_seed
 
-    pool, spec = simulated_pool(config), pick_model(config.model, 0)
+    spec = common_kind(config.model, (pool := simulated_pool(config)).public)
     log(INFO, "training %s on all private rows pooled, for comparison", spec)
     model = model_factory(spec, pool.public)(seed=derive_seed(config.seed, "centralised"))
     pool = pool.as_read_by(model)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.app.models import model_factory
+from fedkd_flwr.app.models import common_kind, model_factory
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, ModelBytesError, cause, place_of
@@ -62,8 +62,8 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
     What fails there would otherwise fail after all parties have answered.
     """
     roles = ("final", "student", "model") if "final" in config.card.roles else ()
-    spec = pick_model(next(filter(None, map(config.model_of, roles)), ""), 0)
-    if not _is_own(spec):
+    spec = next(filter(None, map(config.model_of, roles)), "")
+    if not spec or not _is_own(spec := common_kind(spec, public)):
         return []
     y = (np.arange(public.num_rows)[:_ROWS] % public.num_classes).astype(np.int16)
     return _tried(spec, public, lambda model: public.as_read_by(model).X[: len(y)], y)

@@ -142,7 +142,7 @@ class RunConfig(Config):
     student_model: str = setting("")
     """The model of FedKT's students. Empty: that of model."""
     final_model: str = setting("")
-    """The server's model in FedKT and PATE. Empty: that of the students, of mixed ones the first party's."""
+    """The server's model in FedKT and PATE. Empty: that of the students, of mixed ones the first that is no net."""
 
     own: SkipValidation[ExchangeConfig] = ExchangeConfig()
 

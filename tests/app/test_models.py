@@ -1,6 +1,9 @@
 """Which models a node makes: its own, or those a run names."""
 
-from fedkd_flwr.app.models import own_model, party_roles
+from federation import public_set
+
+from fedkd_flwr.app.models import common_kind, own_model, party_roles
+from fedkd_flwr.models.zoo import DEFAULT_MIX
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
 
@@ -28,3 +31,11 @@ def test_a_node_that_demands_privacy_takes_no_teachers_and_students_from_the_run
         }
     )
     assert party_roles(run, node, None, 0) == {}
+
+
+def test_of_mixed_models_the_server_trains_the_first_that_is_no_net():
+    public = public_set()
+    assert common_kind("mixed:mlp,decision-tree,knn", public) == "decision-tree"
+    assert common_kind("mixed:mlp,mlp(hidden=[4])", public) == "mlp"
+    assert common_kind("mixed", public) == DEFAULT_MIX[0]
+    assert common_kind("mlp", public) == "mlp"
