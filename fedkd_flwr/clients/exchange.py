@@ -26,6 +26,7 @@ from fedkd_flwr.clients.party import ModelFactory, Party, Table
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import ByValues
 from fedkd_flwr.registry import load
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import encode_answer
@@ -174,6 +175,8 @@ def fit_both(
     if labels is None or not (labelled := labels != ABSTAIN).any():
         return model.fit(X, y)
     X = np.concatenate([X, party.public.X[labelled]])
+    if isinstance(model.template, ByValues):
+        model.template.own_rows = len(y)
     if probs is None:
         return model.fit(X, np.concatenate([y, labels[labelled]]))
     return model.fit_soft(X, np.concatenate([np.eye(model.num_classes)[y], probs[labelled]]))

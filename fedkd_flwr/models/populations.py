@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,12 @@ class Answering:
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probability of each class; rows, shapes and errors as `Classifier.predict_proba`."""
-        probs, shares = self.model.predict_proba(X), self.shares if self.moves else None
+        model, shares = self.model, self.shares if self.moves else None
+        if isinstance(model.estimator, ByValues) and shares is not None:
+            model = copy(model)
+            model.estimator = copy(model.estimator)
+            model.estimator.home, shares = float(shares[0]), None
+        probs = model.predict_proba(X)
         return probs if shares is None else posteriors(probs, taught=self.model.shares["taught"], shares=shares)
 
     def predict(self, X: NDArray[Any]) -> NDArray[np.int16]:
@@ -80,6 +86,8 @@ def learnt_shares(
     ``known``: those shares, where its schema says them; None beside noise, which makes shares of labels even (by them
     FedCT lost .07 of accuracy, FedKT .02: two tables, seeds 31 and 32).
     """
+    if getattr(model.estimator, "marked_", False):  # of a regressor: whether it answers for rows like its owner's
+        return {name: np.array([float(name == "own")]) for name in POPULATIONS}
     if weighs_classes(model):
         return {}
     own = np.bincount(y, minlength=model.num_classes)

@@ -68,8 +68,9 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         model that does not know the latter, or gives no probabilities.
         """
         known, classes = self.classifier.shares, self.classes
-        if not Answering(self.classifier, known.get("taught")).moves:
-            seen = "a model without them, without probabilities, or of one class"
+        named = isinstance(shares, str) or len(known.get("taught", ())) == len(classes)  # numbers: own or common alone
+        if not (Answering(self.classifier, known.get("taught")).moves and named):
+            seen = "a model without them, without probabilities, of numbers, or of one class"
             way_out = "The models of fedct, fedkt and pate carry them, unless their estimator weighs its classes."
             raise DataError(explain("class shares", "be those of a model that says how it was taught", seen, way_out))
         if isinstance(shares, str):

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import fedkd_flwr as fk
 from fedkd_flwr import FederatedClassifier, FederatedRegressor
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(5)
 ROWS = pd.DataFrame({"a": RNG.uniform(0, 10, 400), "b": RNG.uniform(0, 10, 400)})
@@ -46,8 +46,20 @@ def test_answers_are_numbers_and_the_record_s_errors_are_theirs(done):
 
 def test_a_party_s_errors_are_of_the_true_numbers_not_of_the_bins(done):
     of_party = done.record.parties[0].federated["common"]
-    answers = done.predict(TEST, party=done.record.parties[0].name)
+    answers = done.predict(TEST, party=done.record.parties[0].name, class_shares="common")
     assert of_party.rmse == pytest.approx(root_mean_squared_error(TEST.price, answers))
+
+
+def test_at_home_a_party_s_regressor_answers_for_rows_like_its_own(tmp_path):
+    dear = ROWS.assign(price=ROWS.price + 600 * (ROWS.index % 2), town=np.where(ROWS.index % 2, "dear", "cheap"))
+    federation = {"label": "price", "parties": "town", "target": "number", "model": DecisionTreeRegressor(max_depth=6)}
+    done = fk.simulate(dear[100:], **federation, algorithm="pate", progress=False, output_dir=tmp_path)
+    rows = dear[:100].drop(columns=["price", "town"])
+    own, common = (done.predict(rows, party="dear", class_shares=whose).mean() for whose in ("own", "common"))
+    assert own > common + 100
+    assert done.predict(rows, party="dear").mean() == own
+    with pytest.raises(DataError, match=r"got a model without them, without probabilities, of numbers"):
+        done.predict(rows, party="dear", class_shares=dict.fromkeys(done.record.classes, 1))
 
 
 def test_page_table_and_summary_show_errors_and_no_accuracy(done, tmp_path):

@@ -102,6 +102,18 @@ def test_what_an_attack_finds_in_answers_to_drawn_rows():
     assert f"{said}, in its probabilities of real rows with {real}" in page
 
 
+def test_what_numbers_reach_at_home():
+    cases = {name: case["runs"] for name, case in _record("regression").items() if "at home" in name}
+    ratios = [
+        fmean(
+            one["rmse, federated"] / one["rmse, solo"] for name in cases if name.endswith(deal) for one in cases[name]
+        )
+        for deal in ("iid", "0.5", "0.1")
+    ]
+    told = "{:.2f} of alone's RMSE on iid rows, {:.2f} at Dirichlet 0.5, {:.2f} at 0.1".format(*ratios)
+    assert told in _page("howto/numbers.md")
+
+
 def test_what_the_audit_finds_on_images():
     rows = {
         "fedct": "labels",

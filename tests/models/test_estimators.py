@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import BinnedLinear, ByValues, NearestNeighbours, NumberScaler, RuleFit
-from fedkd_flwr.models.populations import weighs_classes
+from fedkd_flwr.models.populations import Answering, learnt_shares, weighs_classes
 from fedkd_flwr.models.serialize import dumps, loads
 from fedkd_flwr.models.zoo import make_model
 
@@ -106,6 +106,41 @@ def test_it_survives_as_bytes_and_has_no_class_shares():
     model = _model().fit(ROWS, LABELS)
     assert (loads(dumps(model), trust=True).predict_proba(ROWS) == model.predict_proba(ROWS)).all()
     assert weighs_classes(model)
+
+
+class _OfOneColumn(DecisionTreeRegressor):
+    def fit(self, X, y):
+        if X.shape[1] != 1:
+            raise ValueError("I know one column.")
+        return super().fit(X, y)
+
+
+def _knows_own_rows(shift, regressor=None):
+    """Return a model of 30 own rows, whose numbers are higher by ``shift``, and 60 others; and the rows."""
+    model, X = _model(regressor), np.linspace(0, 1, 90, dtype=np.float32)[:, None]
+    model.template.own_rows = 30
+    y = np.concatenate((1 + shift * np.ones(30, int), np.ones(60, int)))
+    order = np.concatenate((np.arange(0, 90, 3), np.setdiff1d(np.arange(90), np.arange(0, 90, 3))))
+    model.fit(X[order], np.where(np.arange(90) % 7 == 3, 0, y))
+    model.shares = learnt_shares(model, y[:30], None)
+    return model, X
+
+
+def test_a_regressor_answers_for_rows_like_its_owner_s_where_they_differ_from_the_others():
+    model, X = _knows_own_rows(2)
+    back = loads(dumps(model), trust=True)
+    own, common = (Answering(back, back.shares[whose]).predict(X) for whose in ("own", "common"))
+    assert (own == 3).mean() > 0.8
+    assert (common == 1).mean() > 0.8
+    assert Answering(model, None).predict(X).tolist() == common.tolist()
+
+
+@pytest.mark.parametrize("regressor", [None, _OfOneColumn(random_state=0)])
+def test_a_regressor_answers_for_all_rows_alike_where_its_owner_s_are_like_the_others_or_it_takes_no_mark(regressor):
+    model, X = _knows_own_rows(0 if regressor is None else 2, regressor)
+    own, common = (Answering(model, model.shares.get(whose)).predict(X) for whose in ("own", "common"))
+    assert own.tolist() == common.tolist()
+    assert bool(model.shares) is (regressor is None)
 
 
 def test_the_zoo_makes_regressors_only_where_classes_are_bins():
