@@ -9,7 +9,8 @@ party's own trees, those of the first round and all. "one model of all rows" is 
 all 1,200 rows: XGBoost on all members, which is what adding up histograms makes. Histograms themselves say more.
 
 "drawn rows": public rows are as many that were drawn from one release of noisy sums (epsilon 0.5) of all 1,200 rows,
-which no coin has touched: what is attacked are the answers alone. "1,200 rows": a coin puts so many of 2,400 in.
+which no coin has touched: what is attacked are the answers alone. "1,200 rows", "4,800": a coin
+puts so many of twice as many in; the latter are of all of Adult.
 
 **Values.** What can be read off the trees that one party of 300 rows sends in 30 rounds of bagging (of two parties),
 off its forest of 50 trees, off XGBoost on all 600 rows, and off XGBoost taught by the labels that a party's own model
@@ -75,7 +76,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedKT: labels, drawn rows": {"algorithm": "fedkt", "send": "labels", **DRAWN, **BOOSTED},
 }
 LARGE = [name for name in METHODS if re.search("trees|one model|default|ratios", name)]
-for rows in (1200, 4800):  # the latter of the whole table
+for rows in (1200, 4800):
     METHODS |= {f"{name}, {rows:,} rows": {**METHODS[name], "num-private": 2 * PARTIES * rows} for name in LARGE}
 CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:9])]  # "": values
 CASES += [("adult", method) for method in list(METHODS)[9:]]

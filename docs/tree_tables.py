@@ -159,7 +159,7 @@ def value_table(root: Path) -> str:
     tables = [table for table in _TABLES if table in found]
     counted = [run["bagging: trees"]["counted"] for table in tables for run in found[table].values()]
     told = (
-        "Cells of a party's 300 rows, read off thresholds and paths alone. *Spelt out*: of values that no public row "
+        "Cells of a party's 300 rows that thresholds and paths tell, at least. *Spelt out*: of values no public row "
         "has, those that are a threshold. *Pinned*: some leaf's path holds the cell within a twentieth of the column's "
         "range. *Wrong*: such intervals without a private row: labels hold no cell. Flower's bagging also sends "
         f"hessian sums: they count the classes of {100 * min(counted):.0f} % of the rows in a first tree's leaves."

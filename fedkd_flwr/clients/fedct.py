@@ -18,7 +18,6 @@ from fedkd_flwr.clients.exchange import fit_both, public_answers, soft_labels, w
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.visit import kept_model
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import ByValues
 from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.privacy.noise.labels import LabelNoise
 
@@ -77,7 +76,7 @@ class FedCTClient(PartyClient):
         party = self.party
         model, _ = self._restore(instruction)
         probs = None if model.continues else soft_labels(party, instruction)
-        if probs is None and not isinstance(model.template, ByValues):
+        if model.continues:
             self._train(model, instruction)
         else:
             fit_both(model, party, instruction, probs)

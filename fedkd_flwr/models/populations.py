@@ -28,8 +28,9 @@ class Answering:
     """A fitted model that answers for a population with these class shares, where it can; else as it was taught.
 
     It cannot where it does not carry the shares it was taught with, gives no probabilities, or knows one class only.
-    ``shares``, (num_classes,) float64, are > 0 only for classes that the model carries a share of; None: as taught.
-    ``target`` says what classes stand for that have an order.
+    ``shares``, (num_classes,) float64, are > 0 only for classes that the model carries a share of; None: as taught. Of
+    a regressor that knows its owner's rows they are one number, 1 for rows like these, or 0. ``target`` says what
+    classes stand for that have an order.
     """
 
     model: Classifier
@@ -83,8 +84,7 @@ def learnt_shares(
     Nothing where the model weighs its classes: its owner chose the population then. Nets learn as much from all own
     rows as from all public ones, others from each row alike. ``labels`` (num_public,), ``ABSTAIN`` where there is none,
     or ``probs``, are what the party knows of the federation's shares; without any it learnt from its own rows alone.
-    ``known``: those shares, where its schema says them; None beside noise, which makes shares of labels even (by them
-    FedCT lost .07 of accuracy, FedKT .02: two tables, seeds 31 and 32).
+    ``known``: those shares, where its schema says them; None beside noise, which makes shares of labels even.
     """
     if getattr(model.estimator, "marked_", False):  # of a regressor: whether it answers for rows like its owner's
         return {name: np.array([float(name == "own")]) for name in POPULATIONS}

@@ -153,8 +153,8 @@ def test_how_well_labels_and_density_ratios_tell_members():
     assert max(ours) < min(trees)
     assert (
         "tell about as much as a whole forest: .80 or more; XGBoost's tell "
-        f"{_short(min(boosted), 2)} to {_short(max(boosted), 2)}. Of 4,800 rows both tell less than bagging and "
-        f"histograms** ({' and '.join(_short(one, 2) for one in ours)}; {_short(min(trees), 2)})."
+        f"{_short(min(boosted), 2)} to {_short(max(boosted), 2)}. Of Adult's 4,800 rows both tell less than "
+        f"bagging and histograms** ({' and '.join(_short(one, 2) for one in ours)}; {_short(min(trees), 2)})."
     ) in _page("evidence/trees.md")
 
 
