@@ -7,12 +7,13 @@ It asks under which of the two laws the run under attack is more likely. What is
 | what left | evidence on a private row (x, y) |
 |---|---|
 | weights | log-odds of class y at x, under the net sent in the first and in the last round, and their mean |
-| trees | log-odds of class y at x, under the party's trees of the first round and under all of its trees |
-| probabilities, logits | log-odds of class y at the public rows nearest to x |
-| labels, bits, noisy scores | how often the public rows nearest to x were given class y |
+| trees | log-odds of class y at x, under the party's trees of the first round, of so many rounds (`CUTS`), and all |
+| probabilities, logits | log-odds of class y at the public rows nearest to x, and what models taught by all say of x |
+| labels, bits, noisy scores | how often such rows were given class y, and what models taught by all answers say of x |
 
-An answer on public rows speaks of a private row only through rows like it, as a nearest-neighbours model distilled from
-the answers would.
+An answer on public rows speaks of a private row only through models of the answers: nearest neighbours, a linear model
+and a forest. The last two find what a smooth answer tells of no single neighbour: of XGBoost's density ratios AUC .74
+where neighbours alone find .68 (Adult, 300 rows, seeds 31 to 34).
 """
 
 from __future__ import annotations
@@ -23,15 +24,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.audit.bounds import one_run_epsilon
 from fedkd_flwr.baselines.trees import Trees, model_of, together
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon", "tree_odds"]
+__all__ = ["CUTS", "NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon", "tree_odds"]
 
 NEAR = (1, 8, 64)
 """How many of the nearest public rows are looked at: one piece of evidence for each number."""
+CUTS = (1, 3, 8, 15)
+"""Of so many first rounds' trees, and of the rest, one piece of evidence each."""
+_PUPIL_TREES, _PUPIL_COLUMNS = 30, 32
 _LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-14
 _MOST_ODDS = -float(np.log(_LEAST_DOUBT))
 _MOST_SCATTER, _MOST_AWAY = 2.0, 4.0
@@ -57,12 +65,13 @@ def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64
 def tree_odds(
     trees: Sequence[Trees], X: NDArray[np.floating[Any]], y: NDArray[np.integer[Any]], *, num_classes: int
 ) -> NDArray[np.float64]:
-    """Return the log-odds of class ``y`` at each row under the first round's trees and under all: (num_rows, 2).
+    """Return the log-odds of class ``y`` at each row under all trees, and under those of some rounds (`CUTS`).
 
-    0 where a party sent none.
+    Of shape (num_rows, 1 + 2 x len(CUTS)); 0 where a party sent none.
     """
-    found = np.zeros((len(y), 2))
-    for column, some in enumerate((trees[:1], trees)):
+    parts = [trees, *(part for cut in CUTS for part in (trees[:cut], trees[cut:]))]
+    found = np.zeros((len(y), len(parts)))
+    for column, some in enumerate(parts):
         if some:
             whole = together(some)
             boosted = whole["values"].shape[1] == 1
@@ -112,6 +121,23 @@ class Answers:
                 used = asked & (rank <= near)
                 columns.append((said * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1))
         return np.stack(columns, axis=1)
+
+    def taught(
+        self, public: NDArray[Any], X: NDArray[Any], y: NDArray[np.integer[Any]], *, seed: int = 0
+    ) -> NDArray[np.float64]:
+        """Return what a linear model and a forest that learn the answers say of class ``y`` at each row: (num_rows, 2).
+
+        ``public`` are the public rows, ``X`` and ``y`` the private ones; 0 where there was no answer.
+        """
+        asked = np.flatnonzero(self._count)
+        if not len(asked):
+            return np.zeros((len(y), 2))
+        said = self.total[asked] / self._count[asked, None]
+        columns = min(_PUPIL_COLUMNS, public.shape[1])
+        forest = RandomForestRegressor(_PUPIL_TREES, max_features=columns, random_state=seed, n_jobs=1)
+        pupils = (make_pipeline(StandardScaler(), Ridge()), forest)
+        found = [pupil.fit(public[asked], said).predict(X)[np.arange(len(y)), y] for pupil in pupils]
+        return np.stack(found, axis=1)
 
 
 def likelihood_ratios(

@@ -168,6 +168,9 @@ class _Attack:
         self._trees = "trees" in self.sent
         nothing_else = not (self._weights or self._trees)
         self._answers = any(said.answers.given for said in target.transcripts) or nothing_else
+        self._ratios = "ratios" in self.sent
+        if self.sent <= {"ratios", "labels", "class-counts"} and self._ratios:
+            self._answers = False  # ratios say what the labels beside them do, and more: with eight shadows less is more
         self._counts = "class-counts" in self.sent
         self._orders: dict[int, NDArray[np.int64]] = {}
 
@@ -187,8 +190,10 @@ class _Attack:
             columns.append(np.stack([odds[0], odds[-1], np.mean(odds, axis=0)], axis=1))
         if self._trees:
             columns.append(tree_odds(said.trees, X, y, num_classes=party.public.num_classes))
-        if self._answers:
-            columns.append(said.answers.evidence(self._order(index, X), y))
+        for told, answers in ((self._answers, said.answers), (self._ratios, said.ratios)):
+            if told:
+                columns.append(answers.evidence(self._order(index, X), y))
+                columns.append(answers.taught(party.public.X, X, y))
         if self._counts:
             columns.append(np.zeros((count, 1)) if said.class_counts is None else said.class_counts[y][:, None])
         return np.concatenate(columns, axis=1)

@@ -24,7 +24,7 @@ __all__ = ["Transcript"]
 
 @dataclass(kw_only=True)
 class Transcript:
-    """What left one party in a run; what its replies said of public rows is in ``answers``."""
+    """What left one party in a run; what its replies said of public rows is in ``answers``, ratios in ``ratios``."""
 
     spec: PublicSpec  # the public set its answers are about
     kinds: set[str] = field(default_factory=set)  # names of what its replies held; and ``control, not read``
@@ -34,7 +34,9 @@ class Transcript:
     refused: list[str] = field(default_factory=list)  # the codes of replies that were none
 
     def __post_init__(self) -> None:
-        self.answers = Answers(self.spec.num_public, self.spec.num_classes)
+        shape = self.spec.num_public, self.spec.num_classes
+        # a round may bring ratios and the next labels alone: of one kind, numbers can be compared between runs
+        self.answers, self.ratios = Answers(*shape), Answers(*shape)
         self._base: dict[str, NDArray[Any]] = {}
 
     def add(self, reply: Reply, *, asked: dict[str, NDArray[Any]], server_round: int) -> None:
@@ -59,7 +61,7 @@ class Transcript:
             if name == "class-counts":
                 self._count(reply.arrays[name])
             elif name == "ratios":
-                self.answers.add(np.arange(self.spec.num_public), self._ratios(reply.arrays[name], server_round))
+                self._ratios(reply.arrays[name], server_round)
             elif name == "model":
                 self.weights.append(numbered_arrays(reply.arrays, name))
             else:
@@ -78,17 +80,19 @@ class Transcript:
         if self.class_counts is None:  # as the server: the first holds
             self.class_counts = counts.astype(np.float64)
 
-    def _ratios(self, payload: NDArray[Any], at: int) -> NDArray[np.float64]:
-        """Return the codes of density ratios, which are steps of their logarithm: (num_public, num_classes)."""
+    def _ratios(self, payload: NDArray[Any], at: int) -> None:
+        """Add the codes of density ratios, which are steps of their logarithm, and the labels beside them."""
         base = (self._base["ratios"], self._base["labels"][0]) if "ratios" in self._base else None
         said = decode_ratios(payload, public=self.spec, server_round=at, base=base)
         self._base |= {"ratios": said.codes, "labels": said.labels[None]}
+        rows = np.arange(self.spec.num_public)
         if (said.labels != ABSTAIN).any():  # beside probabilities none come with them
             self.kinds.add("labels")
+            self.answers.add(rows, self._votes(said.labels[None]))
         if said.class_counts is not None:
             self.kinds.add("class-counts")
             self._count(said.class_counts)
-        return said.codes.astype(np.float64)
+        self.ratios.add(rows, said.codes.astype(np.float64))
 
     def _opened(self, name: str, payload: NDArray[Any], count: int, at: int) -> NDArray[Any]:
         """Return the answers of one payload as numbers: (count, num_classes)."""
@@ -108,9 +112,11 @@ class Transcript:
             self._base[name] = labels
         if name == "bits":
             return labels.reshape(count, spec.num_classes).astype(np.float64)
-        # several students' labels count as their mean; no label as none of the classes
-        votes = [(labels == c).mean(axis=0) for c in range(spec.num_classes)]
-        return np.stack(votes, axis=1)
+        return self._votes(labels)
+
+    def _votes(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return labels as numbers: several students' count as their mean, no label as none of the classes."""
+        return np.stack([(labels == c).mean(axis=0) for c in range(self.spec.num_classes)], axis=1)
 
 
 _UNREAD = "control"

@@ -95,7 +95,9 @@ def test_trees_say_the_log_odds_of_a_row_s_class_in_the_first_round_and_in_all(v
         return arrays | {"sizes": np.ones(1, np.uint8), "values": np.array([value], np.float32)}
 
     found = tree_odds([leaf(value) for value in values], np.zeros((2, 3)), np.array([1, 0]), num_classes=2)
-    assert found == pytest.approx(np.array([[first, whole], [-first, -whole]]), abs=1e-5)
+    assert found[:, [1, 0]] == pytest.approx(np.array([[first, whole], [-first, -whole]]), abs=1e-5)
+    assert found[:, 3] == pytest.approx(found[:, 0])  # three rounds of two
+    assert not found[:, 4].any()  # and none after them
     assert not tree_odds([], np.zeros((2, 3)), np.array([1, 0]), num_classes=2).any()
 
 
@@ -105,6 +107,24 @@ def test_evidence_passes_over_rows_that_nobody_was_asked_about():
     nearest_first = np.array([[0, 1, 2]])
     assert said.evidence(nearest_first, np.array([1])).tolist() == [[1.0] * 9]
     assert said.evidence(nearest_first[:, :2], np.array([1])).tolist() == [[0.0] * 9]
+
+
+def test_models_taught_by_the_answers_find_what_no_single_neighbour_tells():
+    """The answers of a smooth model: each is nearly noise, all together they say how it slopes."""
+    rng = np.random.default_rng(3)
+    public, X = rng.normal(size=(2000, 5)), rng.normal(size=(50, 5))
+    slope, y = np.array([1.0, -1.0, 0.5, 0, 0]), np.tile([0, 1], 25)
+    answers = Answers(2001, 2)
+    noisy = (public @ slope)[:, None] * np.array([-1, 1]) + rng.normal(scale=3, size=(2000, 2))
+    answers.add(np.arange(2000), noisy)
+    asked_or_not = np.concatenate((public, [[1e3] * 5]))
+    linear, forest = answers.taught(asked_or_not, X, y).T
+    truth = (X @ slope) * np.where(y == 1, 1, -1)
+    nearest = np.argsort(((X[:, None] - public) ** 2).sum(axis=2), axis=1)
+    by_one = answers.evidence(nearest, y)[:, 0]
+    assert np.corrcoef(linear, truth)[0, 1] > 0.99
+    assert np.corrcoef(forest, truth)[0, 1] > np.corrcoef(by_one, truth)[0, 1] + 0.2
+    assert not Answers(2000, 2).taught(public, X, y).any()
 
 
 def test_pairs_prove_what_the_surest_of_them_show_and_equal_scores_nothing():

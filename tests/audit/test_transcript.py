@@ -58,7 +58,9 @@ def test_density_ratios_are_read_with_the_labels_beside_them_and_as_changes():
     said = _said(ratios=sent, labels=_labels(students[1:], base=students[:1]))
     assert said.kinds == {"ratios", "labels", "class-counts"}
     assert said.class_counts.tolist() == [1, 2, 3]
-    assert said.answers.first.tolist() == codes.tolist()
+    assert said.ratios.first.tolist() == codes.tolist()
+    assert said.answers.last.argmax(axis=1).tolist() == [0, 1, 2, 1]  # of one kind alone: labels are no steps of ratios
+    assert said.answers.last.max() == 1
     spec, labels = SPEC.rows(400), np.tile(students[0], 100)
     many = rng.integers(0, 8, (400, 3)).astype(np.uint8)
     later = many.copy()
@@ -71,7 +73,7 @@ def test_density_ratios_are_read_with_the_labels_beside_them_and_as_changes():
         said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
     changes = encode_ratios(later, labels, public=spec, server_round=2, base=(many, labels))
     said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
-    assert said.answers.last.tolist() == later.tolist()
+    assert said.ratios.last.tolist() == later.tolist()
 
 
 def test_probabilities_are_read_with_ratios_and_counts_beside_them_and_as_changes():
