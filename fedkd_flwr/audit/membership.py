@@ -7,7 +7,7 @@ It asks under which of the two laws the run under attack is more likely. What is
 | what left | evidence on a private row (x, y) |
 |---|---|
 | weights | log-odds of class y at x, under the net sent in the first and in the last round, and their mean |
-| trees | log-odds of class y at x, under the party's trees of the first round, of so many rounds (`CUTS`), and all |
+| trees | log-odds of class y at x, under the party's trees of the first round, the first few, the others, and all |
 | probabilities, logits | log-odds of class y at the public rows nearest to x, and what models taught by all say of x |
 | labels, bits, noisy scores | how often such rows were given class y, and what models taught by all answers say of x |
 
@@ -38,8 +38,8 @@ __all__ = ["CUTS", "NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_ep
 NEAR = (1, 8, 64)
 """How many of the nearest public rows are looked at: one piece of evidence for each number."""
 CUTS = (1, 3, 8, 15)
-"""Of so many first rounds' trees, and of the rest, one piece of evidence each."""
-_PUPIL_TREES, _PUPIL_COLUMNS = 30, 32
+"""Of the trees of so many first rounds, and of the others', one piece of evidence each."""
+_TREES, _COLUMNS = 30, 32  # of the forest that learns the answers; images have more columns than are looked at
 _LEAST_PROBABILITY, _LEAST_DOUBT = 1e-6, 1e-14
 _MOST_ODDS = -float(np.log(_LEAST_DOUBT))
 _MOST_SCATTER, _MOST_AWAY = 2.0, 4.0
@@ -122,9 +122,7 @@ class Answers:
                 columns.append((said * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1))
         return np.stack(columns, axis=1)
 
-    def taught(
-        self, public: NDArray[Any], X: NDArray[Any], y: NDArray[np.integer[Any]], *, seed: int = 0
-    ) -> NDArray[np.float64]:
+    def taught(self, public: NDArray[Any], X: NDArray[Any], y: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Return what a linear model and a forest that learn the answers say of class ``y`` at each row: (num_rows, 2).
 
         ``public`` are the public rows, ``X`` and ``y`` the private ones; 0 where there was no answer.
@@ -133,10 +131,10 @@ class Answers:
         if not len(asked):
             return np.zeros((len(y), 2))
         said = self.total[asked] / self._count[asked, None]
-        columns = min(_PUPIL_COLUMNS, public.shape[1])
-        forest = RandomForestRegressor(_PUPIL_TREES, max_features=columns, random_state=seed, n_jobs=1)
-        pupils = (make_pipeline(StandardScaler(), Ridge()), forest)
-        found = [pupil.fit(public[asked], said).predict(X)[np.arange(len(y)), y] for pupil in pupils]
+        columns = min(_COLUMNS, public.shape[1])
+        forest = RandomForestRegressor(_TREES, max_features=columns, random_state=0, n_jobs=1)
+        models = (make_pipeline(StandardScaler(), Ridge()), forest)
+        found = [model.fit(public[asked], said).predict(X)[np.arange(len(y)), y] for model in models]
         return np.stack(found, axis=1)
 
 

@@ -169,8 +169,10 @@ class _Attack:
         nothing_else = not (self._weights or self._trees)
         self._answers = any(said.answers.given for said in target.transcripts) or nothing_else
         self._ratios = "ratios" in self.sent
-        if self.sent <= {"ratios", "labels", "class-counts"} and self._ratios:
-            self._answers = False  # ratios say what the labels beside them do, and more: with eight shadows less is more
+        if self._ratios and self.sent <= {"ratios", "labels", "class-counts"}:
+            self._answers = (
+                False  # ratios say more than the labels beside them, which with few shadow runs are in the way
+            )
         self._counts = "class-counts" in self.sent
         self._orders: dict[int, NDArray[np.int64]] = {}
 
