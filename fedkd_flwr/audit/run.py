@@ -169,10 +169,9 @@ class _Attack:
         nothing_else = not (self._weights or self._trees)
         self._answers = any(said.answers.given for said in target.transcripts) or nothing_else
         self._ratios = "ratios" in self.sent
+        # ratios say more than the labels beside them, which with few shadow runs are in the way
         if self._ratios and self.sent <= {"ratios", "labels", "class-counts"}:
-            self._answers = (
-                False  # ratios say more than the labels beside them, which with few shadow runs are in the way
-            )
+            self._answers = False
         self._counts = "class-counts" in self.sent
         self._orders: dict[int, NDArray[np.int64]] = {}
 
