@@ -3,10 +3,9 @@
     nice python benchmarks/tree_leaks.py --data-root ../shared/data --out benchmarks/results/tree-leaks.json
 
 **Members.** `fedkd dev audit`'s attack (LiRA, `SHADOWS` shadow runs), the same for all that leaves: two parties,
-iid, hold 600 rows each, of which a coin for each pair puts 300 in; 1,500 rows are public. Of labels and probabilities
-the evidence on a row is what was said of the public rows nearest to it, of trees the log-odds of its class under the
-party's own trees, those of the first round and all. "one model of all rows" is bagging with a single party that holds
-all 1,200 rows: XGBoost on all members, which is what adding up histograms makes. Histograms themselves say more.
+iid, hold 600 rows each, of which a coin for each pair puts 300 in; 1,500 rows are public. What counts as evidence is
+told in `fedkd_flwr.audit.membership`. "one model of all rows" is bagging with a single party that holds all 1,200 rows:
+XGBoost on all members, which is what adding up histograms makes. Histograms themselves say more.
 
 "drawn rows": public rows are as many that were drawn from one release of noisy sums (epsilon 0.5) of all 1,200 rows,
 which no coin has touched: what is attacked are the answers alone. "1,200 rows", "4,800": a coin

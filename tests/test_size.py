@@ -13,7 +13,7 @@ LIMITS = {
     "algorithms": 2_079,
     "api": 979,
     "app": 2_905,
-    "audit": 791,
+    "audit": 790,
     "baselines": 1_815,
     "checks": 172,
     "cli": 1_266,

@@ -12,8 +12,7 @@ It asks under which of the two laws the run under attack is more likely. What is
 | labels, bits, noisy scores | how often such rows were given class y, and what models taught by all answers say of x |
 
 An answer on public rows speaks of a private row only through models of the answers: nearest neighbours, a linear model
-and a forest. The last two find what a smooth answer tells of no single neighbour: of XGBoost's density ratios AUC .74
-where neighbours alone find .68 (Adult, 300 rows, seeds 31 to 34).
+and a forest. The last two find what smooth answers tell together, and none of them alone.
 """
 
 from __future__ import annotations
