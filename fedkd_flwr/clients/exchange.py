@@ -160,7 +160,7 @@ def with_beside(
 
 def soft_labels(party: Party, instruction: Instruction) -> NDArray[np.float64] | None:
     """Return the probability of each class in each public row, (num_public, num_classes), where they came along."""
-    if "probs" not in instruction.arrays or instruction.labels is None:
+    if "probs" not in instruction.arrays or instruction.labels is None or not (instruction.labels != ABSTAIN).any():
         return None
     spec, at = party.spec, instruction.server_round
     probs = decode_scores(instruction.arrays["probs"], public=spec, server_round=at, kind="probs").astype(np.float64)

@@ -17,6 +17,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.exchange import fit_both, public_answers, soft_labels, with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.visit import kept_model
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.privacy.noise.labels import LabelNoise
@@ -75,11 +76,15 @@ class FedCTClient(PartyClient):
         """Train once more on the final consensus; SOLO is trained on private rows for as long."""
         party = self.party
         model, _ = self._restore(instruction)
-        probs = None if model.continues else soft_labels(party, instruction)
-        if model.continues:
-            self._train(model, instruction)
-        else:
+        probs = soft_labels(party, instruction) if model.supports_soft_steps or not model.continues else None
+        if not model.continues:
             fit_both(model, party, instruction, probs)
+        elif probs is None:
+            self._train(model, instruction)
+        else:  # afresh: what learnt labels for many rounds stays too sure of them
+            told = {"steps": max(instruction.config.steps_per_round // 10, 1), "seed": instruction.seed("held-out")}
+            labelled = instruction.labels != ABSTAIN
+            model.joint_fit(party.X, party.y, party.public.X[labelled], probs[labelled], **told)
         known = party.public.schema.class_shares or (None if instruction.config.noisy else ())
         model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=known)
         alone_then = None if instruction.saved is None else instruction.saved.meta.get("alone")

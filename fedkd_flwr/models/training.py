@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 from sklearn.base import clone
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
@@ -21,6 +22,9 @@ __all__ = ["LOSS_NAMES", "SoftTraining"]
 
 LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
 """Distances between a net's answer and a target; targets are logits for ``l1-logits``, otherwise probabilities."""
+
+_ENTROPY = LOSS_NAMES[0]
+_LOOKS, _PATIENCE = 40, 8  # of `joint_fit`
 
 
 class SoftTraining:
@@ -155,6 +159,32 @@ class SoftTraining:
         targets = self._targets("targets", targets, len(X_public), loss)
         return self._adopt(net.joint_steps(X, y, X_public, targets, steps=steps, weight=weight, loss=loss))
 
+    def joint_fit(
+        self, X: NDArray[Any], y: NDArray[Any], X_public: NDArray[Any], targets: NDArray[Any], *, steps: int, seed: int
+    ) -> Self:
+        """Start afresh and take `joint_steps`, as many as tell rows held out best; ``targets`` are probabilities.
+
+        First a fifth of own and of public rows, drawn by ``seed``, is held out. After each ``steps`` the loss on them
+        is measured, until `_PATIENCE` looks in turn found none less, at most `_LOOKS` times. Then all rows are learnt,
+        in as many passes.
+        """
+        rng = np.random.default_rng(seed)
+        orders = [rng.permutation(len(rows)) for rows in (X, X_public)]
+        own_out, public_out = (order[: max(len(order) // 5, 1)] for order in orders)
+        own, public = (order[len(order) // 5 :] for order in orders)
+        best, least = 0, np.inf
+        self.initialize()
+        for look in range(1, _LOOKS + 1):
+            self.joint_steps(X[own], y[own], X_public[public], targets[public], steps=steps, weight=1.0, loss=_ENTROPY)
+            logs = [log_softmax(self.logits(rows), axis=1) for rows in (X[own_out], X_public[public_out])]
+            loss = -logs[0][np.arange(len(own_out)), y[own_out]].mean() - (targets[public_out] * logs[1]).sum(1).mean()
+            if loss < least:
+                best, least = look, loss
+            elif look - best == _PATIENCE:
+                break
+        steps = best * steps * 5 // 4
+        return self.initialize().joint_steps(X, y, X_public, targets, steps=steps, weight=1.0, loss=_ENTROPY)
+
     def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
         """Take steps along the gradient of the mean cross-entropy over all rows (PrivateKT's fine-tuning).
 
@@ -196,7 +226,7 @@ class SoftTraining:
             raise FedkdError(explain(what, "be asked of a net that has weights", "one without", way_out))
         return self.estimator
 
-    def _net_to_train(self, *, loss: str = LOSS_NAMES[0], **counts: int) -> Any:
+    def _net_to_train(self, *, loss: str = _ENTROPY, **counts: int) -> Any:
         self._require_support()
         for name, value in counts.items():
             check_whole(name, value, 1)
