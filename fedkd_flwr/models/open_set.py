@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu, norm
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -35,6 +36,8 @@ _FEWEST_TREES = 10  # of fewer, too few leave any one row out
 _ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fifty that speak of it are enough
 _GROVE = 20
 _ROWS_AT_ONCE = 4096
+_FEW, _RARE = 30, 0.05  # rows of a class, and share of all
+_LEVEL = 0.01  # of the tests whether own rows differ from public ones
 
 
 class OpenSet(NamedTuple):
@@ -65,15 +68,47 @@ def open_set(
     round's.
     """
     labels: NDArray[np.int64] = np.asarray(y).astype(np.int64)
+    if type(fresh.template) is DecisionTreeClassifier:
+        fresh = Classifier(_grove(_unweighted(fresh)), num_classes=fresh.num_classes)
     wide = widened(fresh)
-    if wide is not None and not wide.takes_steps:
+    if wide is not None and wide.takes_steps:
+        return _continued(wide, X, labels, X_public, rng, steps, models)
+    if (probs := _alike(fresh, X, labels, X_public, rng.spawn(1)[0])) is not None:
+        return OpenSet(probs)
+    if wide is not None:
         try:
             return OpenSet(_refitted(wide, X, labels, X_public, rng))
         except (IndexError, ValueError, RuntimeError, KeyError):
-            wide = None  # a user's estimator may know how many classes there are without saying so
-    if wide is None:
-        return OpenSet(_of_two(fresh, X, labels, X_public, rng))
-    return _continued(wide, X, labels, X_public, rng, steps, models)
+            pass  # a user's estimator may know how many classes there are without saying so
+    return OpenSet(_of_two(fresh, X, labels, X_public, rng))
+
+
+def _alike(
+    fresh: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
+) -> NDArray[np.float64] | None:
+    """Return probabilities with half of each row for "other" where own rows do not differ from public ones, else None.
+
+    They do where a model of the own rows gives public ones other class shares, and where models tell rows apart that
+    they did not learn (the classifier two-sample test of Lopez-Paz and Oquab, ICLR 2017, here by ranks), both at level
+    `_LEVEL`. Rows of one class, or with a rare class, differ: public rows tell more about it than other classes do.
+    """
+    counts = np.bincount(y, minlength=fresh.num_classes)
+    held, shares = counts[counts > 0], counts / len(y)
+    if len(held) == 1 or held.min() < max(_FEW, _RARE * len(y)) or len(X_public) < _FOLDS:
+        return None
+    probs = _of_classes(fresh, X, y, X_public, np.full(len(X_public), 0.5))
+    errors = np.sqrt(shares * (1 - shares) / len(y))
+    if (np.abs(2 * probs[:, :-1].mean(axis=0) - shares) > norm.isf(_LEVEL / 2) * errors).any():
+        return None
+    model = Classifier(_unweighted(fresh), num_classes=fresh.num_classes)
+    scores: list[list[NDArray[np.float64]]] = [[], []]
+    folds = (_folds(len(rows), _FOLDS, rng) for rows in (X, X_public))
+    for (own, own_out), (public, public_out) in zip(*folds, strict=True):
+        _fit_balanced(model, X[own], np.zeros(len(own), dtype=np.int64), X_public[public], 1, rng)
+        for found, rows in zip(scores, (X[own_out], X_public[public_out]), strict=True):
+            found.append(model.predict_proba(rows)[:, 1])
+    of_own, of_public = map(np.concatenate, scores)
+    return probs if mannwhitneyu(of_public, of_own, alternative="greater").pvalue >= _LEVEL else None
 
 
 def widened(fresh: Classifier) -> Classifier | None:
@@ -101,8 +136,6 @@ def _refitted(
     wide: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     other = wide.num_classes - 1
-    if type(wide.template) is DecisionTreeClassifier:
-        wide = Classifier(_grove(wide.template), num_classes=wide.num_classes)
     estimator = wide.template
     if type(estimator) in (RandomForestClassifier, ExtraTreesClassifier) and estimator.n_estimators >= _FEWEST_TREES:
         trees = max(2 * estimator.n_estimators, min(3 * estimator.n_estimators, _ENOUGH_TREES))
@@ -147,15 +180,20 @@ def _of_two(
 ) -> NDArray[np.float64]:
     """Tell own rows from public ones with two classes, and the classes among themselves by a model of the own rows."""
     telling = Classifier(_unweighted(fresh), num_classes=fresh.num_classes)
-    probs = np.zeros((len(X_public), fresh.num_classes + 1))
-    own = np.zeros(len(X), dtype=np.int64)
+    other, own = np.zeros(len(X_public)), np.zeros(len(X), dtype=np.int64)
     for inside, outside in _folds(len(X_public), _FOLDS, rng):
         _fit_balanced(telling, X, own, X_public[inside], 1, rng)
         two = telling.predict_proba(X_public[outside])[:, :2]
-        probs[outside, -1] = two[:, 1] / np.maximum(two.sum(axis=1), 1e-12)
-    of_classes = Classifier(_unweighted(fresh), num_classes=fresh.num_classes).fit(X, y).predict_proba(X_public)
-    probs[:, :-1] = of_classes * (1 - probs[:, -1:])
-    return probs
+        other[outside] = two[:, 1] / np.maximum(two.sum(axis=1), 1e-12)
+    return _of_classes(fresh, X, y, X_public, other)
+
+
+def _of_classes(
+    fresh: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], other: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Divide what "other" leaves of each public row among the classes, by a model of the own rows."""
+    probs = Classifier(_unweighted(fresh), num_classes=fresh.num_classes).fit(X, y).predict_proba(X_public)
+    return np.hstack((probs * (1 - other[:, None]), other[:, None]))
 
 
 def _continued(

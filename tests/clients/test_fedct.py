@@ -2,13 +2,18 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 from federation import Means, model, parties, party, rows
 from rounds import run, run_fedct
 
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.clients.fedct import FedCTClient
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.wire.score_codec import encode_scores
 
 
 def test_one_party_alone_is_local_training():
@@ -38,3 +43,27 @@ def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state
     strategy, _ = run_fedct(members, rounds=2, stop_when_converged=False)
     assert [len(r.answered) for r in strategy.record.rounds] == [3, 3]
     assert all(p.notes == [] for p in strategy.record.parties)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_net_learns_the_final_probabilities_afresh_where_they_came_along(sent):
+    pytest.importorskip("torch")
+    member = party("p", *rows(30, seed=1), model=partial(model, name="mlp", hidden=[8], lr=0.01))
+    labels = np.zeros(60, np.int16)
+    labels[:10] = -1  # rows without a label are not learnt
+    arrays = {
+        "probs": encode_scores(
+            np.tile([0.6, 0.4, 0.0], (60, 1)), public=member.spec, server_round=1, kind="probs", bits=4
+        )
+    }
+    told = Instruction(
+        server_round=1, config=FedCTConfig(steps_per_round=40), labels=labels, arrays=arrays if sent else {}
+    )
+    made = FedCTClient(member).finish(told).model
+    wanted, public = member.model(seed=told.seed("model")), member.public.X
+    if sent:
+        options = {"steps": 4, "seed": told.seed("held-out")}
+        wanted.joint_fit(member.X, member.y, public[10:], np.tile([0.6, 0.4, 0.0], (50, 1)), **options)
+    else:
+        wanted.update(member.X, member.y, public, labels, steps=40)
+    assert np.array_equal(made.predict_proba(public), wanted.predict_proba(public))

@@ -118,6 +118,45 @@ def test_own_and_public_rows_weigh_the_same_also_where_no_weights_are_taken():
         assert abs((labels == 0).sum() - 80 * 10 / 16) <= 6
 
 
+ALIKE, ALIKE_Y = drawn((60, 60, 60), 6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_own_rows_are_like_public_ones_other_gets_half_and_tells_of_no_row(kind):
+    found = scored(KINDS[kind], X=ALIKE, y=ALIKE_Y).probs
+    assert (found[:, 3] == 0.5).all()
+    assert np.allclose(found.sum(axis=1), 1)
+    assert (found[:, :3].argmax(axis=1) == TRUTH).mean() > 0.9
+
+
+def test_rows_that_are_alike_are_rarely_found_unlike():
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1], 60)
+    found = 0
+    for seed in range(200):
+        X, public = (rng.normal(size=(n, 1)) + np.resize(y, n)[:, None] for n in (120, 200))
+        probs = open_set(Classifier(GaussianNB(), num_classes=2), X, y, public, rng=np.random.default_rng(seed)).probs
+        found += (probs[:, 2] != 0.5).any()
+    assert found <= 8  # at most 4 are expected of two tests at 0.01 each; 9 or more come in 2 of 100 such tests
+
+
+@pytest.mark.parametrize(
+    ("own", "public", "shift"),
+    [
+        ((60, 60, 60), (40, 40, 40), 1.5),
+        ((100, 80, 0), (40, 40, 40), 0.0),
+        ((90, 60, 29), (90, 60, 29), 0.0),
+        ((600, 60, 32), (600, 60, 32), 0.0),
+        ((180, 0, 0), (180, 0, 0), 0.0),
+    ],
+    ids=["other rows", "other shares", "few rows of a class", "a rare class", "one class"],
+)
+def test_rows_that_differ_or_hold_a_rare_class_are_told_from_public_ones(own, public, shift):
+    X, y = drawn(own, 6)
+    probs = scored(GaussianNB(), X=X + np.float32(shift), y=y, public=drawn(public, 7)[0]).probs
+    assert np.ptp(probs[:, 3]) > 0.1
+
+
 def test_a_single_public_row_and_a_single_own_row_are_enough():
     probs = scored(DecisionTreeClassifier(), X=OWN[:1], y=Y[:1], public=PUBLIC[:1]).probs
     assert probs.shape == (1, 4)

@@ -185,6 +185,24 @@ def test_a_joint_step_without_weight_is_a_step_on_own_rows(digits):
     assert not same(alone.arrays(), mlp().joint_steps(X, y, X, targets, weight=1, **options).arrays())
 
 
+def test_a_joint_fit_learns_what_can_be_told_and_is_not_sure_of_the_rest(digits):
+    X, y, X_test, y_test = digits
+    options = {"X_public": X[200:400], "targets": np.eye(10)[y[200:400]], "steps": 20, "seed": 1}
+    known = mlp().joint_fit(X[:200], y[:200], **options)
+    assert known.accuracy(X_test, y_test) > 0.85
+    assert same(known.arrays(), mlp().train_epochs(X, y, epochs=1).joint_fit(X[:200], y[:200], **options).arrays())
+    options["targets"] = np.full((200, 10), 0.1)
+    drawn = np.random.default_rng(1).integers(10, size=200)  # labels that no pixel tells
+    by_heart = mlp(lr=0.01).train_epochs(X[:200], drawn, epochs=200)
+    assert by_heart.predict_proba(X[:200]).max(axis=1).mean() > 0.8
+    assert mlp(lr=0.01).joint_fit(X[:200], drawn, **options).predict_proba(X[:200]).max(axis=1).mean() < 0.4
+
+
+def test_a_joint_fit_of_one_row_each_is_one(digits):
+    X, y, _, _ = digits
+    assert mlp().joint_fit(X[:1], y[:1], X[1:2], np.eye(10)[y[1:2]], steps=1, seed=1).is_fitted
+
+
 def test_a_full_step_follows_the_gradient_of_all_rows(digits, monkeypatch):
     X, y, _, _ = digits
     start = mlp().initialize().arrays()
