@@ -9,7 +9,7 @@ XGBoost on all members, which is what adding up histograms makes. Histograms the
 
 "drawn rows": public rows are as many that were drawn from one release of noisy sums (epsilon 0.5) of all 1,200 rows,
 which no coin has touched: what is attacked are the answers alone. "1,200 rows", "4,800": a coin
-puts so many of twice as many in; the latter are of all of Adult.
+puts so many of twice as many in; the latter are of all of Adult. "Dirichlet 0.5": parties that differ.
 
 **Values.** What can be read off the trees that one party of 300 rows sends in 30 rounds of bagging (of two parties),
 off its forest of 50 trees, off XGBoost on all 600 rows, and off XGBoost taught by the labels that a party's own model
@@ -77,6 +77,10 @@ METHODS: dict[str, dict[str, Any]] = {
 LARGE = [name for name in METHODS if re.search("trees|one model|default|ratios", name)]
 for rows in (1200, 4800):
     METHODS |= {f"{name}, {rows:,} rows": {**METHODS[name], "num-private": 2 * PARTIES * rows} for name in LARGE}
+UNLIKE = {"partitioner": "dirichlet", "dirichlet-alpha": 0.5}
+METHODS |= {
+    f"{name}, Dirichlet 0.5": {**METHODS[name], **UNLIKE} for name in LARGE if re.search("bagging|ratios", name)
+}
 CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:9])]  # "": values
 CASES += [("adult", method) for method in list(METHODS)[9:]]
 

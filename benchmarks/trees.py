@@ -4,6 +4,7 @@
     nice python benchmarks/trees.py --data-root ../shared/data --hospitals --out benchmarks/results/hospitals.json
     nice python benchmarks/trees.py --data-root ../shared/data --rare --out benchmarks/results/trees-rare.json
     nice python benchmarks/trees.py --data-root ../shared/data --home FOLDER --out benchmarks/results/home.json
+    nice python benchmarks/trees.py --data-root ../shared/data --whole --out benchmarks/results/trees-whole.json
 
 Each run is the package's own simulation, in this process. `ROWS` rows of each table are drawn once: 1,500 public rows,
 2,000 common test rows, and 3,000 rows that five parties share, iid or by Dirichlet. All methods of a seed meet the same
@@ -20,6 +21,9 @@ which so many of the rarer class are drawn; 4,000 are public, 8,000 common test 
 
 With ``--home`` 5 and 10 parties of forests learn by FedCT, by Dirichlet: who gains on own rows? FOLDER holds telco.csv,
 as for `benchmarks/others.py`.
+
+With ``--whole`` five parties share half of all rows of Adult, iid; a quarter is public, a quarter common test rows.
+XGBoost has its default number of steps.
 
 A file that exists is gone on with. Nothing was chosen on seeds 111 and on, nor on 201 and on, which are those of
 hospitals and rare classes, nor on 801 and on, those of home rows. Constants of the vote by density ratios were chosen
@@ -123,6 +127,7 @@ def write_tables(data_root: Path, folder: Path) -> None:
         else:
             table = frame(name, data_root)
         table.sample(min(ROWS, len(table)), random_state=0).to_csv(folder / f"{name}.csv", index=False)
+    frame("adult", data_root).to_csv(folder / "adult-whole.csv", index=False)
     for name in RARE_TABLES:
         whole = frame(name, data_root)
         common, rare = whole["label"].value_counts().index
@@ -235,6 +240,13 @@ def rare_cases(folder: Path, seeds: range) -> Any:
         yield f"{name}, {alpha or 'iid'}, {method}", {**rows, **METHODS[method]}, 5, seed
 
 
+def whole_cases(folder: Path, seeds: range) -> Any:
+    """Yield the same of all rows of Adult."""
+    rows = dealt(folder / "adult-whole.csv", 0) | {"num-public": 12_209, "num-test": 12_210}
+    for seed, method in itertools.product(seeds, ("FedKT", "FedCT")):
+        yield f"adult, iid, {method}", {**rows, **METHODS[method], "model": "xgboost"}, 5, seed
+
+
 def hospital_cases(data_root: Path, folder: Path, seeds: range) -> Any:
     """Yield the same of the hospitals."""
     drawn = {"draw-public-epsilon": 1.0, "num-public": 150}
@@ -274,20 +286,21 @@ def main() -> None:
     kinds.add_argument("--hospitals", action="store_true")
     kinds.add_argument("--rare", action="store_true")
     kinds.add_argument("--home", type=Path, metavar="FOLDER")
+    kinds.add_argument("--whole", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="runs whose name holds this regular expression")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     note_rounds()
     kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
-    kind = "hospitals" if options.hospitals else "rare" if options.rare else "home" if options.home else ""
+    kind = next((one for one in ("hospitals", "rare", "home", "whole") if getattr(options, one)), "")
     words = ["python benchmarks/trees.py", *([f"--{kind}"] if kind else []), *(["FOLDER"] if options.home else [])]
     words += [f"--seeds {options.seeds}"]
     words += [f"--only {shlex.quote(options.only)}"] if options.only else []
     commands = dict.fromkeys([*filter(None, kept.get("command", "").split("; ")), " ".join(words)])
     kept |= {"command": "; ".join(commands), "cores": os.cpu_count()}
     found = kept.setdefault("found", {})
-    first = {"": 111, "home": 801}.get(kind, 201)
+    first = {"": 111, "home": 801, "whole": 111}.get(kind, 201)
     seeds = range(first, first + options.seeds)
     with tempfile.TemporaryDirectory() as name:
         folder, root = Path(name), options.data_root.absolute()
@@ -295,6 +308,7 @@ def main() -> None:
         made_of = {
             "": lambda: cases(folder, seeds),
             "rare": lambda: rare_cases(folder, seeds),
+            "whole": lambda: whole_cases(folder, seeds),
             "hospitals": lambda: hospital_cases(root, folder, seeds),
             "home": lambda: home_cases(root, folder, options.home.absolute(), seeds),
         }

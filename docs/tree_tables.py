@@ -122,7 +122,7 @@ def rare_tables(root: Path, *keys: str, whole: bool = False) -> str:
 # ---------------------------------------------------------------- what it tells
 
 
-_LARGE = (", 1,200 rows", ", 4,800 rows")  # of a party, in place of 300
+_LARGE = (", 1,200 rows", ", 4,800 rows", ", Dirichlet 0.5")  # of a party, in place of 300; of iid
 
 
 def member_table(root: Path) -> str:

@@ -8,6 +8,9 @@ net by the one of two that learns the other half of the public rows, and any oth
 that leaves a third of the public rows out. Where a round's minibatches hold at most a tenth of the public rows, one net
 learns from all and scores all. An estimator whose outputs are fixed cannot have one class more: it tells own rows from
 public ones with two of the classes it has, and the classes among themselves by a model of the own rows.
+
+Where own rows are like the public ones, "other" has half of every row: models would tell of nothing but which rows they
+learnt, and an attacker would read that (docs/evidence/trees.md). Nets do not ask.
 """
 
 from __future__ import annotations
@@ -98,7 +101,7 @@ def _alike(
         return None
     probs = _of_classes(fresh, X, y, X_public, np.full(len(X_public), 0.5))
     errors = np.sqrt(shares * (1 - shares) / len(y))
-    if (np.abs(2 * probs[:, :-1].mean(axis=0) - shares) > norm.isf(_LEVEL / 2) * errors).any():
+    if (np.abs(2 * probs[:, :-1].mean(axis=0) - shares) > norm.isf(_LEVEL / 2 / (len(held) - 1)) * errors).any():
         return None
     model = Classifier(_unweighted(fresh), num_classes=fresh.num_classes)
     scores: list[list[NDArray[np.float64]]] = [[], []]

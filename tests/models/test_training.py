@@ -194,7 +194,7 @@ def test_a_joint_fit_learns_what_can_be_told_and_is_not_sure_of_the_rest(digits)
     options["targets"] = np.full((200, 10), 0.1)
     drawn = np.random.default_rng(1).integers(10, size=200)  # labels that no pixel tells
     by_heart = mlp(lr=0.01).train_epochs(X[:200], drawn, epochs=200)
-    assert by_heart.predict_proba(X[:200]).max(axis=1).mean() > 0.8
+    assert by_heart.predict_proba(X[:200]).max(axis=1).mean() > 0.6
     assert mlp(lr=0.01).joint_fit(X[:200], drawn, **options).predict_proba(X[:200]).max(axis=1).mean() < 0.4
 
 
