@@ -225,8 +225,8 @@ def soft_table(root: Path, name: str = "soft-targets") -> str:
     kept = json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text())["found"]
     seeds_of = {case: sorted(set.intersection(*map(set, by_send.values()))) for case, by_send in kept.items()}
     most = max(map(len, seeds_of.values()))
-    head = f"| federation, {most} seeds or (n) | sent | accuracy | ROC AUC | log loss | home | KB up |"
-    lines = [head, "|---" * 7 + "|"]
+    head = f"| federation, {most} seeds or (n) | sent | accuracy | ROC AUC | log loss | KB up |"
+    lines = [head, "|---" * 6 + "|"]
     for case, by_send in kept.items():
         seeds = seeds_of[case]
         if len(seeds) < _FEWEST or len(by_send) < 2:
@@ -234,7 +234,7 @@ def soft_table(root: Path, name: str = "soft-targets") -> str:
         name = _federation(case) + (f" ({len(seeds)})" if len(seeds) < most else "")
         for send, found in by_send.items():
             runs = [found[seed] for seed in seeds]
-            cells = [_spread([run[key] for run in runs]) for key in (*_COMMON, "home")]
+            cells = [_spread([run[key] for run in runs]) for key in _COMMON]
             kilobytes = f"{statistics.fmean(run['bytes up'] for run in runs) / 1000:.1f}"
             lines.append(f"| {name} | {send} | {' | '.join([*cells, kilobytes])} |")
     return "\n".join(lines)

@@ -122,7 +122,7 @@ def rare_tables(root: Path, *keys: str, whole: bool = False) -> str:
 # ---------------------------------------------------------------- what it tells
 
 
-_LARGE = (", 1,200 rows", ", 4,800 rows", ", Dirichlet 0.5")  # of a party, in place of 300; of iid
+_LARGE = (", 1,200 rows", ", 4,800 rows")  # of a party, in place of 300
 
 
 def member_table(root: Path) -> str:
@@ -136,7 +136,7 @@ def member_table(root: Path) -> str:
         "are public. *one model of all rows* is what histograms make, which themselves say more."
     )
     columns = [*(_TABLES[one] for one in tables), *(f"Adult{large}" for large in _LARGE)]
-    others = ("drawn rows", *_LARGE)  # howto/draw-public-rows.md has the former
+    others = ("drawn rows", "Dirichlet 0.5", *_LARGE)  # which sentences tell of
     lines = [told, "", f"| what leaves | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
     for method in dict.fromkeys(key.partition(", ")[2] for key in found if not key.endswith(others)):
         keys = [*(f"{table}, {method}" for table in tables), *(f"adult, {method}{large}" for large in _LARGE)]

@@ -40,6 +40,7 @@ _ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fift
 _GROVE = 20
 _ROWS_AT_ONCE = 4096
 _FEW, _RARE = 30, 0.05  # rows of a class, and share of all
+_TOLD = 0.1  # coefficient of discrimination of classes: 0 of a model that knows nothing, 1 of one that knows all
 _LEVEL = 0.01  # of the tests whether own rows differ from public ones
 
 
@@ -94,6 +95,7 @@ def _alike(
     They do where a model of the own rows gives public ones other class shares, and where models tell rows apart that
     they did not learn (the classifier two-sample test of Lopez-Paz and Oquab, ICLR 2017, here by ranks), both at level
     `_LEVEL`. Rows of one class, or with a rare class, differ: public rows tell more about it than other classes do.
+    Rows whose classes a model hardly tells (coefficient of discrimination, Tjur 2009) do: it would see no difference.
     """
     counts = np.bincount(y, minlength=fresh.num_classes)
     held, shares = counts[counts > 0], counts / len(y)
@@ -105,12 +107,16 @@ def _alike(
         return None
     model = Classifier(_unweighted(fresh), num_classes=fresh.num_classes)
     scores: list[list[NDArray[np.float64]]] = [[], []]
+    right = np.empty(len(y))
     folds = (_folds(len(rows), _FOLDS, rng) for rows in (X, X_public))
     for (own, own_out), (public, public_out) in zip(*folds, strict=True):
         _fit_balanced(model, X[own], np.zeros(len(own), dtype=np.int64), X_public[public], 1, rng)
         for found, rows in zip(scores, (X[own_out], X_public[public_out]), strict=True):
             found.append(model.predict_proba(rows)[:, 1])
+        right[own_out] = model.fit(X[own], y[own]).predict_proba(X[own_out])[np.arange(len(own_out)), y[own_out]]
     of_own, of_public = map(np.concatenate, scores)
+    if (right.mean() - (shares**2).sum()) / (1 - (shares**2).sum()) < _TOLD:
+        return None
     return probs if mannwhitneyu(of_public, of_own, alternative="greater").pvalue >= _LEVEL else None
 
 

@@ -134,7 +134,7 @@ def test_rows_that_are_alike_are_rarely_found_unlike():
     y = np.repeat([0, 1], 60)
     found = 0
     for seed in range(200):
-        X, public = (rng.normal(size=(n, 1)) + np.resize(y, n)[:, None] for n in (120, 200))
+        X, public = (rng.normal(size=(n, 1)) + 3 * np.resize(y, n)[:, None] for n in (120, 200))
         probs = open_set(Classifier(GaussianNB(), num_classes=2), X, y, public, rng=np.random.default_rng(seed)).probs
         found += (probs[:, 2] != 0.5).any()
     assert found <= 8  # at most 4 are expected of two tests at 0.01 each; 9 or more come in 2 of 100 such tests
@@ -155,6 +155,11 @@ def test_rows_that_differ_or_hold_a_rare_class_are_told_from_public_ones(own, pu
     X, y = drawn(own, 6)
     probs = scored(GaussianNB(), X=X + np.float32(shift), y=y, public=drawn(public, 7)[0]).probs
     assert np.ptp(probs[:, 3]) > 0.1
+
+
+def test_rows_whose_classes_no_model_tells_are_not_taken_for_rows_like_the_public_ones():
+    y = np.random.default_rng(1).permutation(ALIKE_Y)
+    assert np.ptp(scored(GaussianNB(), X=ALIKE, y=y).probs[:, 3]) > 0.1
 
 
 def test_a_single_public_row_and_a_single_own_row_are_enough():
