@@ -134,7 +134,7 @@ def test_rows_that_are_alike_are_rarely_found_unlike():
     y = np.repeat([0, 1], 60)
     found = 0
     for seed in range(200):
-        X, public = (rng.normal(size=(n, 1)) + 3 * np.resize(y, n)[:, None] for n in (120, 200))
+        X, public = (rng.normal(size=(n, 1)) + 3 * np.resize(y, n)[:, None] for n in (120, 240))
         probs = open_set(Classifier(GaussianNB(), num_classes=2), X, y, public, rng=np.random.default_rng(seed)).probs
         found += (probs[:, 2] != 0.5).any()
     assert found <= 8  # at most 4 are expected of two tests at 0.01 each; 9 or more come in 2 of 100 such tests
