@@ -141,7 +141,8 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
     found = {key: _interval(runs) for key, runs in _record("tree-leaks")["members"].items()}
     labels = [one[0] for key, one in found.items() if key.endswith(": labels")]
     ratios = [one[0] for key, one in found.items() if key.endswith("density ratios")]
-    unlike = [found[f"adult, {one}, Dirichlet 0.5"][0] for one in (*_RATIOS, "bagging: trees")]
+    others = ("bagging: trees", "FedCT, default forests: labels")
+    unlike = [found[f"adult, {one}, Dirichlet 0.5"][0] for one in (*_RATIOS, *others)]
     sizes = [f"{table}, {{}}" for table in ("adult", "cod-rna", "wine")]
     for size in [*sizes, "adult, {}, 1,200 rows", "adult, {}, 4,800 rows"]:
         ours = [found[size.format(one)][2] for one in (*_RATIOS, "FedCT, default forests: labels")]
@@ -150,8 +151,8 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
         f"tables: {min(labels):.2f} to {max(labels):.2f} and, in [density ratios](../evidence/trees.md#what-an-attacker"
         f"-finds), {min(ratios):.2f} to {max(ratios):.2f} of parties that are alike, up to {max(unlike):.2f} of others;"
     ) in _page("understand/privacy.md")
-    forests, boosted, bagging = (_short(one, 2) for one in unlike)
-    said = f"at Dirichlet 0.5 {forests} by forests and {boosted} by XGBoost, bagging {bagging}. A silo"
+    forests, boosted, bagging, alone = (_short(one, 2) for one in unlike)
+    said = f"at Dirichlet 0.5 {forests} by forests and {boosted} by XGBoost, bagging {bagging}, labels {alone}. A silo"
     assert said in _page("evidence/trees.md")
 
 
