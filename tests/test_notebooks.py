@@ -89,7 +89,7 @@ def test_a_notebook_prints_what_it_is_kept_with(path, tmp_path, monkeypatch):
 
 
 # how many parties lose, and whether bytes are many, are figures too
-FIGURES = r"(none|# of #) loses?|# worse: #|# K?B"
+FIGURES = r"(none|all|# of #) loses?|# worse: #|# K?B"
 # cells whose figures follow from noise that no seed fixes
 NOISY = ("print(repr(private))", "private.record")
 
