@@ -3,7 +3,7 @@
     python benchmarks/soft_targets.py --data-root ../shared/data --out benchmarks/results/soft-targets.json
 
 Each federation is run on the same rows with labels and their majority (``consensus=majority``), with the default where
-that is another rule (Dirichlet .1, where density ratios vote; on even rows of two classes it is the majority), and with
+that is another rule (density ratios; on even rows of two classes labels count as much as they do), and with
 ``send=probabilities``. Tables have 3,000 rows: 750 are public, 750 the common test rows. Figures are means over the
 parties' models on common test rows; "home" is their accuracy on own test rows. Models are small, to measure many
 federations. A benchmark that was stopped goes on.

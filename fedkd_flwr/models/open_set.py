@@ -92,10 +92,10 @@ def _alike(
 ) -> NDArray[np.float64] | None:
     """Return probabilities with half of each row for "other" where own rows do not differ from public ones, else None.
 
-    They do where a model of the own rows gives public ones other class shares, and where models tell rows apart that
-    they did not learn (the classifier two-sample test of Lopez-Paz and Oquab, ICLR 2017, here by ranks), both at level
-    `_LEVEL`. Rows of one class, or with a rare class, differ: public rows tell more about it than other classes do.
-    Rows whose classes a model hardly tells (coefficient of discrimination, Tjur 2009) do: it would see no difference.
+    They differ where a model of the own rows gives public ones other class shares, or where models tell rows apart that
+    they did not learn (the classifier two-sample test of Lopez-Paz and Oquab, ICLR 2017, here by ranks), each at level
+    `_LEVEL`. They count as different with one class or a rare one, of which public rows tell more than other classes
+    do, and where a model hardly tells the classes (coefficient of discrimination, Tjur 2009): it would see no change.
     """
     counts = np.bincount(y, minlength=fresh.num_classes)
     held, shares = counts[counts > 0], counts / len(y)

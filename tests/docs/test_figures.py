@@ -3,7 +3,7 @@
 import json
 import shlex
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 from grid import run_apps
 
@@ -225,6 +225,10 @@ def test_how_many_parties_of_home_rows_lose():
     assert f"at or above alone in {sum(gain >= 0 for gain in gains)} of {len(gains)} cells" in page
     assert f"by more than .05 lose {sum(b < a - 0.05 for a, b in pairs)} of {len(pairs):,} parties" in page
     assert max(clearly) <= 0.1
+    first = [run["home"] for seed, run in found["adult, 0.5, 5"].items() if int(seed) <= 815]
+    gains = [fmean(after - alone for alone, after in home.values()) for home in first]
+    assert f"by 815 it stood at {abs(fmean(gains)):.0f} ± {_short(stdev(gains) / len(gains) ** 0.5, 4)})" in page
+    assert abs(fmean(gains)) < 0.00005
 
 
 COSTLIEST = ("a9a, 0.1",)
