@@ -79,7 +79,9 @@ for rows in (1200, 4800):
     METHODS |= {f"{name}, {rows:,} rows": {**METHODS[name], "num-private": 2 * PARTIES * rows} for name in LARGE}
 UNLIKE = {"partitioner": "dirichlet", "dirichlet-alpha": 0.5}
 METHODS |= {
-    f"{name}, Dirichlet 0.5": {**METHODS[name], **UNLIKE} for name in LARGE if re.search("bagging|default|ratios", name)
+    f"{name}{rows}, Dirichlet 0.5": {**METHODS[name + rows], **UNLIKE}
+    for rows, name in itertools.product(("", ", 1,200 rows"), LARGE)
+    if re.search("bagging|default|ratios", name)
 }
 CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:9])]  # "": values
 CASES += [("adult", method) for method in list(METHODS)[9:]]

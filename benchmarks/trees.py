@@ -14,7 +14,8 @@ and "known rows" have the labels of 200 public rows.
 
 With ``--hospitals`` the parties are those of UCI's heart disease. No public rows are theirs: 150 are drawn first from
 noisy sums (`draw-public-epsilon=1`). 150 rows of all four are common test rows; each hospital keeps a fifth of its own
-for tests. "without NAME": the common test rows are those of a hospital that took no part.
+for tests. "without NAME": the common test rows are those of a hospital that took no part. "pooled rows": a forest of all
+hospitals' own rows, as no federation sees them, answers at each hospital for its class shares; 150 real rows are public.
 
 With ``--rare`` one row in a hundred is of the second class, as with fraud: 20,000 rows of Adult and of cod-rna, of
 which so many of the rarer class are drawn; 4,000 are public, 8,000 common test rows, and five parties share 8,000.
@@ -49,12 +50,15 @@ import pandas as pd
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app import client_app, server_app
+from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.baselines.tree_exchange import TreeExchange
 from fedkd_flwr.data.published import read_published
 from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.labels.priors import class_shares
+from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
 from fedkd_flwr.simulation.run import with_drawn_rows
@@ -253,6 +257,8 @@ def hospital_cases(data_root: Path, folder: Path, seeds: range) -> Any:
     of_all = {"dataset": "heart", "data-root": str(data_root), "num-test": 150}
     for seed, (method, settings) in itertools.product(seeds, HOSPITAL_METHODS.items()):
         yield f"drawn rows, {method}", {**of_all, **drawn, **settings}, 4, seed
+    for seed in seeds:
+        yield "pooled rows, forests", {}, 4, seed
     for left_out, seed, method in itertools.product(HOSPITALS, seeds, LEFT_OUT):
         others = [one for one in HOSPITALS if one != left_out]
         files = ",".join(str(folder / f"{one}.csv") for one in others)
@@ -261,6 +267,22 @@ def hospital_cases(data_root: Path, folder: Path, seeds: range) -> Any:
 
 
 LEFT_OUT = ("FedCT, mixed models", "pooled forest")
+
+
+def pooled_at_home(data_root: Path, seed: int) -> dict[str, Any]:
+    """Return accuracy on each hospital's own test rows of its own forest, and of one forest of all hospitals' rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"dataset": "heart", "data-root": str(data_root), "num-test": 150, "num-public": 150, **FOREST}
+        config = parse_run_config({**settings, "output-dir": folder, "num-parties": 4, "seed": seed})
+        nodes = [{"partition-id": i, "num-partitions": 4, "party": party_name(i, config)} for i in range(4)]
+        parties = [make_client(config, parse_node_config(node), "1").party for node in nodes]
+    X, y = (np.concatenate(parts) for parts in zip(*((one.X, one.y) for one in parties), strict=True))
+    pooled, found = parties[0].model(seed=seed).fit(X, y), {}
+    pooled.shares = {"taught": class_shares(np.bincount(y))}
+    for one in parties:
+        models = one.model(seed=seed).fit(one.X, one.y), Answering(pooled, class_shares(np.bincount(one.y, minlength=2)))
+        found[one.name] = [model.metrics(*one.tests["own"][:2]).accuracy for model in models]
+    return {"home": found, "failed": []}
 
 
 def home_cases(data_root: Path, folder: Path, home: Path, seeds: range) -> Any:
@@ -317,7 +339,7 @@ def main() -> None:
                 continue
             began = time.process_time()
             try:
-                made = figures(run(settings, parties, seed))
+                made = figures(run(settings, parties, seed)) if settings else pooled_at_home(root, seed)
             except FedkdError as error:
                 made = {"failed": [str(error)[:300]]}
             made["cpu seconds"] = round(time.process_time() - began, 2)

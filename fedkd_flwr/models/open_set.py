@@ -9,8 +9,9 @@ that leaves a third of the public rows out. Where a round's minibatches hold at 
 learns from all and scores all. An estimator whose outputs are fixed cannot have one class more: it tells own rows from
 public ones with two of the classes it has, and the classes among themselves by a model of the own rows.
 
-Where own rows are like the public ones, "other" has half of every row: models would tell of nothing but which rows they
-learnt, and an attacker would read that (docs/evidence/trees.md). Nets do not ask.
+Where own rows differ from public ones by their class shares alone, or not at all, a model of the classes says all. One
+that tells own rows from public ones would tell of little but which rows it learnt, and an attacker would read that
+(docs/evidence/trees.md). Nets do not ask.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import mannwhitneyu, norm
+from scipy.optimize import nnls
+from scipy.stats import norm
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import has_fit_parameter
@@ -40,6 +43,7 @@ _ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fift
 _GROVE = 20
 _ROWS_AT_ONCE = 4096
 _FEW, _RARE = 30, 0.05  # rows of a class, and share of all
+_MOST_WEIGHT = 3.0  # a class this much more frequent among public rows is too rare here for a model to speak of it
 _TOLD = 0.1  # coefficient of discrimination of classes: 0 of a model that knows nothing, 1 of one that knows all
 _LEVEL = 0.01  # of the tests whether own rows differ from public ones
 
@@ -90,34 +94,69 @@ def open_set(
 def _alike(
     fresh: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64] | None:
-    """Return probabilities with half of each row for "other" where own rows do not differ from public ones, else None.
+    """Return probabilities where own rows differ from public ones by class shares alone, or not at all, else None.
 
-    They differ where a model of the own rows gives public ones other class shares, or where models tell rows apart that
-    they did not learn (the classifier two-sample test of Lopez-Paz and Oquab, ICLR 2017, here by ranks), each at level
-    `_LEVEL`. They count as different with one class or a rare one, of which public rows tell more than other classes
-    do, and where a model hardly tells the classes (coefficient of discrimination, Tjur 2009): it would see no change.
+    Then public rows are ``w_c = public share / own share`` times as dense as the own rows of class c, so that "other"
+    has sum(w_c P(c | x)) for 1 of the classes: half of each row where shares are the same. They are where a model of
+    the own rows gives public ones no other shares (at `_LEVEL`). Rows differ by more where models tell own rows,
+    weighed so, from public ones that they did not learn: the classifier two-sample test of Lopez-Paz and Oquab (ICLR
+    2017), by ranks. They count as different with one class or a rare one, of which public rows tell more than other
+    classes do, and where a model hardly tells the classes (coefficient of discrimination, Tjur 2009).
     """
     counts = np.bincount(y, minlength=fresh.num_classes)
     held, shares = counts[counts > 0], counts / len(y)
     if len(held) == 1 or held.min() < max(_FEW, _RARE * len(y)) or len(X_public) < _FOLDS:
         return None
-    probs = _of_classes(fresh, X, y, X_public, np.full(len(X_public), 0.5))
-    errors = np.sqrt(shares * (1 - shares) / len(y))
-    if (np.abs(2 * probs[:, :-1].mean(axis=0) - shares) > norm.isf(_LEVEL / 2 / (len(held) - 1)) * errors).any():
-        return None
     model = Classifier(_unweighted(fresh), num_classes=fresh.num_classes)
-    scores: list[list[NDArray[np.float64]]] = [[], []]
-    right = np.empty(len(y))
-    folds = (_folds(len(rows), _FOLDS, rng) for rows in (X, X_public))
-    for (own, own_out), (public, public_out) in zip(*folds, strict=True):
-        _fit_balanced(model, X[own], np.zeros(len(own), dtype=np.int64), X_public[public], 1, rng)
-        for found, rows in zip(scores, (X[own_out], X_public[public_out]), strict=True):
-            found.append(model.predict_proba(rows)[:, 1])
-        right[own_out] = model.fit(X[own], y[own]).predict_proba(X[own_out])[np.arange(len(own_out)), y[own_out]]
-    of_own, of_public = map(np.concatenate, scores)
-    if (right.mean() - (shares**2).sum()) / (1 - (shares**2).sum()) < _TOLD:
+    folds = [_folds(len(rows), _FOLDS, rng) for rows in (X, X_public)]
+    own_probs = np.empty((len(y), fresh.num_classes))
+    for inside, outside in folds[0]:
+        own_probs[outside] = model.fit(X[inside], y[inside]).predict_proba(X[outside])
+    chance = (shares**2).sum()
+    if (own_probs[np.arange(len(y)), y].mean() - chance) / (1 - chance) < _TOLD:
         return None
-    return probs if mannwhitneyu(of_public, of_own, alternative="greater").pvalue >= _LEVEL else None
+    probs = model.fit(X, y).predict_proba(X_public)
+    weights, means = np.ones(fresh.num_classes), probs.mean(axis=0)
+    errors = np.sqrt(shares * (1 - shares) / len(y))
+    if (np.abs(means - shares) > norm.isf(_LEVEL / 2 / (len(held) - 1)) * errors).any():
+        if len(held) < len(counts):
+            return None
+        weights = _public_shares(own_probs, y, means) / shares
+        if weights.max() > _MOST_WEIGHT:
+            return None
+    of_own, of_public = np.empty(len(y)), np.empty(len(X_public))
+    for (own, own_out), (public, public_out) in zip(*folds, strict=True):
+        side = np.zeros(len(own), dtype=np.int64)
+        _fit_balanced(model, X[own], side, X_public[public], 1, rng, own_weights=weights[y[own]])
+        of_own[own_out] = model.predict_proba(X[own_out])[:, 1]
+        of_public[public_out] = model.predict_proba(X_public[public_out])[:, 1]
+    if _chance_of_larger(of_public, of_own, weights[y]) < _LEVEL:
+        return None
+    against = 1 + probs @ (weights - 1)
+    return np.hstack((probs, against[:, None])) / (1 + against)[:, None]
+
+
+def _public_shares(
+    own_probs: NDArray[np.float64], y: NDArray[np.int64], means: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the class shares of public rows that give a model's ``means`` there (Lipton et al., ICML 2018, soft).
+
+    ``own_probs`` are of own rows that it did not learn, of which each class is there.
+    """
+    told = np.stack([own_probs[y == c].mean(axis=0) for c in range(len(means))], axis=1)
+    found = np.maximum(nnls(told, means)[0], 1e-6)
+    return np.asarray(found / found.sum())
+
+
+def _chance_of_larger(scores: NDArray[np.float64], of_own: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Return the p-value of scores being no larger than weighed own ones: the rank test, own rows counted as so many.
+
+    Rows of unlike weights count as ``sum(w)^2 / sum(w^2)`` (Kish's effective size).
+    """
+    sides, together = np.repeat((1, 0), (len(scores), len(of_own))), np.concatenate((scores, of_own))
+    auc = roc_auc_score(sides, together, sample_weight=np.concatenate((np.ones(len(scores)), weights)))
+    size = weights.sum() ** 2 / (weights**2).sum()
+    return float(norm.sf((auc - 0.5) / np.sqrt((1 / size + 1 / len(scores)) / 12)))
 
 
 def widened(fresh: Classifier) -> Classifier | None:
@@ -254,12 +293,19 @@ def _fit_balanced(
     X_other: NDArray[Any],
     other: int,
     rng: np.random.Generator,
+    *,
+    own_weights: NDArray[np.float64] | None = None,
 ) -> None:
-    """Fit on own and other rows of the same total weight: by weights, or by drawing rows again."""
+    """Fit on own and other rows of the same total weight: by weights, or by drawing rows again.
+
+    ``own_weights``: of the own rows among themselves, where the estimator takes weights.
+    """
     rows, labels = np.concatenate((X, X_other)), np.concatenate((y, np.full(len(X_other), other)))
     total = len(rows)
     if (name := _weight_parameter(model.template)) is not None:
         weights = np.repeat((total / (2 * len(X)), total / (2 * len(X_other))), (len(X), len(X_other)))
+        if own_weights is not None:
+            weights[: len(X)] *= own_weights / own_weights.mean()
         model.fit(rows, labels, **{name: weights})
         return
     # each side as often as the larger one: whole copies first, then a part of one

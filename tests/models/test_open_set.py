@@ -1,9 +1,11 @@
 """Probabilities of "other": for every kind of model, at balanced weights, never by what learnt the row."""
 
 from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
+from scipy.stats import mannwhitneyu
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -12,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from fedkd_flwr.models import open_set as models
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.open_set import open_set, widened
 from fedkd_flwr.models.zoo import make_model
@@ -129,32 +132,79 @@ def test_where_own_rows_are_like_public_ones_other_gets_half_and_tells_of_no_row
     assert (found[:, :3].argmax(axis=1) == TRUTH).mean() > 0.9
 
 
-def test_rows_that_are_alike_are_rarely_found_unlike():
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_class_shares_alone_differ_other_follows_from_them_and_no_model_tells_rows_apart(kind, monkeypatch):
+    """Classes lie far apart: a row of class c is public share / own share times as dense among the public rows."""
+    monkeypatch.setattr(models, "_refitted", None)
+    monkeypatch.setattr(models, "_of_two", None)
+    X, y = drawn((120, 80, 40), 6)
+    public, truth = drawn((40, 80, 80), 7)
+    found = scored(KINDS[kind], X=X, y=y, public=public).probs
+    weights = np.array([40 / 120, 80 / 80, 80 / 40]) * 240 / 200
+    assert np.allclose(found.sum(axis=1), 1)
+    assert found[:, 3] == pytest.approx((weights / (1 + weights))[truth], abs=0.2)
+    for c, weight in enumerate(weights):
+        assert found[truth == c, 3].mean() == pytest.approx(weight / (1 + weight), abs=0.05)
+
+
+@pytest.mark.parametrize("public_y", [np.resize([0, 1], 240), np.resize([0, 1, 1], 240)], ids=["alike", "other shares"])
+def test_rows_of_the_same_classes_are_rarely_found_unlike(public_y, monkeypatch):
+    monkeypatch.setattr(models, "_refitted", refitted := mock.Mock(return_value=np.full((240, 3), 1 / 3)))
     rng = np.random.default_rng(1)
     y = np.repeat([0, 1], 60)
-    found = 0
     for seed in range(200):
-        X, public = (rng.normal(size=(n, 1)) + 3 * np.resize(y, n)[:, None] for n in (120, 240))
-        probs = open_set(Classifier(GaussianNB(), num_classes=2), X, y, public, rng=np.random.default_rng(seed)).probs
-        found += (probs[:, 2] != 0.5).any()
-    assert found <= 8  # at most 4 are expected of two tests at 0.01 each; 9 or more come in 2 of 100 such tests
+        X, public = (rng.normal(size=(len(one), 1)) + 3 * one[:, None] for one in (y, public_y))
+        open_set(Classifier(GaussianNB(), num_classes=2), X, y, public, rng=np.random.default_rng(seed))
+    assert refitted.call_count <= 6  # 2 are expected of a test at 0.01; 7 or more come in 1 of 200 such tests
+
+
+def test_public_shares_are_found_through_what_a_model_mistakes():
+    mistaken = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.3, 0.7]])
+    y, shares = np.repeat([0, 1, 2], (5, 3, 2)), np.array([0.2, 0.3, 0.5])
+    assert models._public_shares(mistaken[y], y, shares @ mistaken) == pytest.approx(shares)
+    outside = models._public_shares(mistaken[y], y, np.array([0.0, 0.05, 0.95]))
+    assert outside[:2] == pytest.approx([0, 0], abs=1e-5)
+
+
+def test_the_rank_test_is_that_of_mann_and_whitney_where_rows_weigh_the_same():
+    rng = np.random.default_rng(1)
+    public, own = rng.normal(0.2, 1, 90), rng.normal(size=60)
+    found = models._chance_of_larger(public, own, np.full(60, 3.0))
+    assert found == pytest.approx(mannwhitneyu(public, own, alternative="greater").pvalue, rel=0.05)
+
+
+def test_rows_of_unlike_weights_are_not_taken_for_more_rows_than_they_are():
+    rng, weights = np.random.default_rng(1), np.resize([3.0, 0.2, 0.2], 60)
+    found = [models._chance_of_larger(rng.random(90), rng.random(60), weights) for _ in range(500)]
+    assert 10 <= sum(one < 0.05 for one in found) <= 45  # 25 are expected
 
 
 @pytest.mark.parametrize(
     ("own", "public", "shift"),
     [
         ((60, 60, 60), (40, 40, 40), 1.5),
+        ((60, 60, 60), (40, 60, 80), 1.5),
+        ((160, 160, 40), (40, 40, 80), 0.0),
         ((100, 80, 0), (40, 40, 40), 0.0),
         ((90, 60, 29), (90, 60, 29), 0.0),
         ((600, 60, 32), (600, 60, 32), 0.0),
         ((180, 0, 0), (180, 0, 0), 0.0),
     ],
-    ids=["other rows", "other shares", "few rows of a class", "a rare class", "one class"],
+    ids=[
+        "other rows",
+        "other rows and shares",
+        "rarer here",
+        "a class not held",
+        "few rows of a class",
+        "a rare class",
+        "one class",
+    ],
 )
-def test_rows_that_differ_or_hold_a_rare_class_are_told_from_public_ones(own, public, shift):
+def test_rows_that_differ_or_hold_a_rare_class_are_told_from_public_ones(own, public, shift, monkeypatch):
+    monkeypatch.setattr(models, "_refitted", refitted := mock.Mock(return_value=np.full((sum(public), 4), 0.25)))
     X, y = drawn(own, 6)
-    probs = scored(GaussianNB(), X=X + np.float32(shift), y=y, public=drawn(public, 7)[0]).probs
-    assert np.ptp(probs[:, 3]) > 0.1
+    scored(GaussianNB(), X=X + np.float32(shift), y=y, public=drawn(public, 7)[0])
+    refitted.assert_called_once()
 
 
 def test_rows_whose_classes_no_model_tells_are_not_taken_for_rows_like_the_public_ones():
