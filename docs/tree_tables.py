@@ -147,7 +147,7 @@ def member_table(root: Path) -> str:
 def _attack(runs: Mapping[str, Run]) -> str:
     """Return the mean AUC over runs with its 95 % interval, from those of the runs."""
     if len(runs) < _FEWEST:
-        return "-"
+        return ""
     mean = statistics.fmean(run["auc"][0] for run in runs.values())
     wide = sum(((run["auc"][2] - run["auc"][1]) / 2) ** 2 for run in runs.values()) ** 0.5 / len(runs)
     return f"{mean:.3f} ({mean - wide:.3f}–{mean + wide:.3f})".replace("0.", ".")
@@ -225,9 +225,9 @@ def hospital_table(root: Path, *, whole: bool = False) -> str:
     names = list(next(iter(found.values()))[0]["home"])
     told = (
         "At home FedKT, FedCT and noisy sums answer for the own class shares, the others as they were taught. *Clearly "
-        "below*: by more than two standard errors of the difference, over seeds."
+        "below*: by more than two standard errors."
     )
-    head = ["method", "seeds", "common rows: alone", "with", "AUC with", "home: alone", "with", "clearly below alone"]
+    head = ["method", "common rows: alone", "with", "AUC with", "home: alone", "with", "clearly below alone"]
     head += names if whole else []
     lines = [told, "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name, runs in found.items():
@@ -242,10 +242,13 @@ def hospital_table(root: Path, *, whole: bool = False) -> str:
         ]
         if whole:
             cells += [f"{alone:.3f}→{after:.3f}".replace("0.", ".") for alone, after in zip(*homes, strict=True)]
-        lines.append(f"| {name.removeprefix('drawn rows, ')} | {len(runs)} | {' | '.join(cells)} |")
+        lines.append(f"| {name.removeprefix('drawn rows, ')} | {' | '.join(cells)} |")
     pooled = [run["pooled"] for run in found["drawn rows, FedKT, forests"]]
     values = [_cell([one[key] for one in pooled]) for key in ("accuracy", "roc_auc")]
-    lines += ["", f"A forest of all rows pooled: {values[0]} on common rows, AUC {values[1]}."]
+    homes = [run["home"].values() for run in _found(root, "hospitals")["pooled rows, forests"].values()]
+    alone, at_home = (_cell([statistics.fmean(pair[i] for pair in home) for home in homes]) for i in (0, 1))
+    told = f"A forest of all rows pooled: {values[0]} on common rows, AUC {values[1]}; at home, for own class shares,"
+    lines += ["", f"{told} {at_home} (alone {alone})."]
     return "\n".join(lines)
 
 

@@ -233,13 +233,6 @@ def _of_two(
         _fit_balanced(telling, X, own, X_public[inside], 1, rng)
         two = telling.predict_proba(X_public[outside])[:, :2]
         other[outside] = two[:, 1] / np.maximum(two.sum(axis=1), 1e-12)
-    return _of_classes(fresh, X, y, X_public, other)
-
-
-def _of_classes(
-    fresh: Classifier, X: NDArray[Any], y: NDArray[np.int64], X_public: NDArray[Any], other: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Divide what "other" leaves of each public row among the classes, by a model of the own rows."""
     probs = Classifier(_unweighted(fresh), num_classes=fresh.num_classes).fit(X, y).predict_proba(X_public)
     return np.hstack((probs * (1 - other[:, None]), other[:, None]))
 

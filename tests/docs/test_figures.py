@@ -142,17 +142,22 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
     labels = [one[0] for key, one in found.items() if key.endswith(": labels")]
     ratios = [one[0] for key, one in found.items() if key.endswith("density ratios")]
     others = ("bagging: trees", "FedCT, default forests: labels")
-    unlike = [found[f"adult, {one}, Dirichlet 0.5"][0] for one in (*_RATIOS, *others)]
+    few, many = (
+        [found[f"adult, {one}{rows}, Dirichlet 0.5"][0] for one in (*_RATIOS, *others)] for rows in ("", ", 1,200 rows")
+    )
     sizes = [f"{table}, {{}}" for table in ("adult", "cod-rna", "wine")]
     for size in [*sizes, "adult, {}, 1,200 rows", "adult, {}, 4,800 rows"]:
         ours = [found[size.format(one)][2] for one in (*_RATIOS, "FedCT, default forests: labels")]
         assert max(ours) < min(found[size.format(one)][1] for one in ("bagging: trees", "one model of all rows"))
     assert (
         f"tables: {min(labels):.2f} to {max(labels):.2f} and, in [density ratios](../evidence/trees.md#what-an-attacker"
-        f"-finds), {min(ratios):.2f} to {max(ratios):.2f} of parties that are alike, up to {max(unlike):.2f} of others;"
+        f"-finds), {min(ratios):.2f} to {max(ratios):.2f} of parties that are alike, up to {max(few):.2f} of others;"
     ) in _page("understand/privacy.md")
-    forests, boosted, bagging, alone = (_short(one, 2) for one in unlike)
-    said = f"at Dirichlet 0.5 {forests} by forests and {boosted} by XGBoost, bagging {bagging}, labels {alone}. A silo"
+    (forests, boosted, bagging, alone), many = ([_short(one, 2) for one in row] for row in (few, many))
+    said = (
+        f"At Dirichlet 0.5 ratios have {forests} by forests and {boosted} by XGBoost with 300 rows, "
+        f"{many[0]} and {many[1]} with 1,200; bagging {bagging} and {many[2]}, labels {alone} and {many[3]}. A silo"
+    )
     assert said in _page("evidence/trees.md")
 
 
