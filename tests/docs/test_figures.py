@@ -232,7 +232,8 @@ def test_how_many_parties_of_home_rows_lose():
     assert max(clearly) <= 0.1
     first = [run["home"] for seed, run in found["adult, 0.5, 5"].items() if int(seed) <= 815]
     gains = [fmean(after - alone for alone, after in home.values()) for home in first]
-    assert f"by 815 it stood at {abs(fmean(gains)):.0f} ± {_short(stdev(gains) / len(gains) ** 0.5, 4)})" in page
+    stood = f"{fmean(gains):.3f}".replace("0.", ".")
+    assert f"by 815 it stood at {stood} ± {_short(stdev(gains) / len(gains) ** 0.5)})" in page
     assert abs(fmean(gains)) < 0.00005
 
 
