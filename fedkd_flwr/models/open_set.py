@@ -43,7 +43,7 @@ _ENOUGH_TREES = 150  # a row is out of the bag of a third of the trees, and fift
 _GROVE = 20
 _ROWS_AT_ONCE = 4096
 _FEW, _RARE = 30, 0.05  # rows of a class, and share of all
-_MOST_WEIGHT = 3.0  # a class this much more frequent among public rows is too rare here for a model to speak of it
+_MOST_APART = 3.0  # times as frequent a class is here or there: one side has too few rows of one to speak of it
 _TOLD = 0.1  # coefficient of discrimination of classes: 0 of a model that knows nothing, 1 of one that knows all
 _LEVEL = 0.01  # of the tests whether own rows differ from public ones
 
@@ -122,7 +122,7 @@ def _alike(
         if len(held) < len(counts):
             return None
         weights = _public_shares(own_probs, y, means) / shares
-        if weights.max() > _MOST_WEIGHT:
+        if max(weights.max(), 1 / weights.min()) > _MOST_APART:
             return None
     of_own, of_public = np.empty(len(y)), np.empty(len(X_public))
     for (own, own_out), (public, public_out) in zip(*folds, strict=True):
