@@ -14,8 +14,8 @@ and "known rows" have the labels of 200 public rows.
 
 With ``--hospitals`` the parties are those of UCI's heart disease. No public rows are theirs: 150 are drawn first from
 noisy sums (`draw-public-epsilon=1`). 150 rows of all four are common test rows; each hospital keeps a fifth of its own
-for tests. "without NAME": the common test rows are those of a hospital that took no part. "pooled rows": a forest of all
-hospitals' own rows, as no federation sees them, answers at each hospital for its class shares; 150 real rows are public.
+for tests. "without NAME": the common test rows are those of a hospital that took no part. "pooled rows": a forest of
+all hospitals' own rows answers at each hospital for its class shares; 150 real rows are public there.
 
 With ``--rare`` one row in a hundred is of the second class, as with fraud: 20,000 rows of Adult and of cod-rna, of
 which so many of the rarer class are drawn; 4,000 are public, 8,000 common test rows, and five parties share 8,000.
@@ -280,7 +280,8 @@ def pooled_at_home(data_root: Path, seed: int) -> dict[str, Any]:
     pooled, found = parties[0].model(seed=seed).fit(X, y), {}
     pooled.shares = {"taught": class_shares(np.bincount(y))}
     for one in parties:
-        models = one.model(seed=seed).fit(one.X, one.y), Answering(pooled, class_shares(np.bincount(one.y, minlength=2)))
+        at_home = Answering(pooled, class_shares(np.bincount(one.y, minlength=2)))
+        models = one.model(seed=seed).fit(one.X, one.y), at_home
         found[one.name] = [model.metrics(*one.tests["own"][:2]).accuracy for model in models]
     return {"home": found, "failed": []}
 

@@ -23,7 +23,7 @@ LIMITS = {
     "files": 240,
     "labels": 2_265,
     "metrics": 290,
-    "models": 3_314,
+    "models": 3_315,
     "onnx_graphs": 541,
     "privacy": 3_665,
     "processes": 410,

@@ -101,7 +101,8 @@ def _alike(
     the own rows gives public ones no other shares (at `_LEVEL`). Rows differ by more where models tell own rows,
     weighed so, from public ones that they did not learn: the classifier two-sample test of Lopez-Paz and Oquab (ICLR
     2017), by ranks. They count as different with one class or a rare one, of which public rows tell more than other
-    classes do, and where a model hardly tells the classes (coefficient of discrimination, Tjur 2009).
+    classes do, with one that is far more frequent here or there, and where a model hardly tells the classes
+    (coefficient of discrimination, Tjur 2009).
     """
     counts = np.bincount(y, minlength=fresh.num_classes)
     held, shares = counts[counts > 0], counts / len(y)
