@@ -24,7 +24,7 @@ share of private rows in a leaf of the first tree whose number of rows and of ea
 bagging sends (hessian sum and leaf value at even odds; our trees hold no hessian sums); *fewest*: the fewest rows of
 any leaf.
 
-A file that exists is gone on with. Nothing was chosen on seeds 201 to 205.
+A file that exists is gone on with. Nothing was chosen on seeds 201 to 210.
 """
 
 from __future__ import annotations
