@@ -156,7 +156,8 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
     (forests, boosted, bagging, alone), many = ([_short(one, 2) for one in row] for row in (few, many))
     said = (
         f"At Dirichlet 0.5 ratios have {forests} by forests and {boosted} by XGBoost with 300 rows (ten seeds), "
-        f"{many[0]} and {many[1]} with 1,200 (five); bagging {bagging} and {many[2]}, labels {alone} and {many[3]}. A silo"
+        f"{many[0]} and {many[1]} with 1,200 (five); "
+        f"bagging {bagging} and {many[2]}, labels {alone} and {many[3]}. A silo"
     )
     assert said in _page("evidence/trees.md")
 
