@@ -145,6 +145,7 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
     others = ("bagging: trees", "pooled forest: trees", "FedCT, default forests: labels")
     unlike = [[f"adult, {one}{rows}, Dirichlet 0.5" for one in (*_RATIOS, *others)] for rows in ("", ", 1,200 rows")]
     few, many = ([found[key][0] for key in keys] for keys in unlike)
+    most = max(few[:2])  # of ratios
     seeds = [min(len(runs[key]) for key in keys) for keys in unlike]
     sizes = [f"{table}, {{}}" for table in ("adult", "cod-rna", "wine")]
     for size in [*sizes, "adult, {}, 1,200 rows", "adult, {}, 4,800 rows"]:
@@ -152,7 +153,7 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
         assert max(ours) < min(found[size.format(one)][1] for one in ("bagging: trees", "one model of all rows"))
     assert (
         f"tables: {min(labels):.2f} to {max(labels):.2f} and, in [density ratios](../evidence/trees.md#what-an-attacker"
-        f"-finds), {min(ratios):.2f} to {max(ratios):.2f} of parties that are alike, up to {max(few[:2]):.2f} of others;"
+        f"-finds), {min(ratios):.2f} to {max(ratios):.2f} of parties that are alike, up to {most:.2f} of others;"
     ) in _page("understand/privacy.md")
     (forests, boosted, *rest), many = ([_short(one, 2) for one in row] for row in (few, many))
     said = (
