@@ -157,7 +157,7 @@ def test_labels_and_density_ratios_of_parties_that_are_alike_tell_less_of_member
     ) in _page("understand/privacy.md")
     (forests, boosted, *rest), many = ([_short(one, 2) for one in row] for row in (few, many))
     said = (
-        f"At Dirichlet 0.5 ratios have {forests} by forests and {boosted} by XGBoost with 300 rows ({seeds[0]} seeds), "
+        f"At Dirichlet 0.5 forests' ratios have {forests}, XGBoost's {boosted} with 300 rows ({seeds[0]} seeds), "
         f"{many[0]} and {many[1]} with 1,200 ({seeds[1]}); "
     )
     said += ", ".join(f"{name} {' and '.join(two)}" for name, *two in zip(_UNLIKE, rest, many[2:], strict=True))
